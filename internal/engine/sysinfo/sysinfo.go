@@ -1,0 +1,2 @@
+// Package sysinfo reads the facts of a host that a disclosure needs.
+package sysinfo

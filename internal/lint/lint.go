@@ -1,0 +1,2 @@
+// Package lint checks the architecture of this repository.
+package lint
