@@ -14,7 +14,7 @@ const keepHead = 256 << 10
 type Response struct {
 	status int
 	ctype  string
-	typed  bool // Type was called
+	typed  bool   // Type was called
 	fields []byte // "Name: value\r\n"...
 	head   []byte // Room free bytes, then the head
 	file   File

@@ -1,0 +1,3 @@
+package web99
+
+var tail = []byte(TailText)
