@@ -69,7 +69,10 @@ func Wall(i Instant) time.Time {
 
 // Of returns the instant of t by the host's present setting: the inverse of Wall,
 // exact when t carries a monotonic reading of this process.
-func Of(t time.Time) Instant { return origin.host + Instant(t.Sub(origin.at)) }
+func Of(t time.Time) Instant {
+	now := time.Now()
+	return origin.host + Instant(now.Sub(origin.at)+t.Sub(now))
+}
 
 // Clock tells the time.
 type Clock interface{ Now() Instant }
