@@ -24,7 +24,7 @@ const (
 	// Root is the directory, below the document root, that holds the set.
 	Root = "file_set"
 	// PathLen is the length of every absolute path of the set.
-	PathLen = len("/file_set/dir00000/class0_0")
+	PathLen = 27
 )
 
 // sizes holds bytes by class and number. Source: the Waterloo httperf tools;
@@ -118,7 +118,7 @@ func Parse(path []byte) (File, bool) {
 // floor(25 + (400000/122000 x load) / 5), computed exactly. One directory per
 // five operations a second expected at line speed, plus 25; the five published
 // configurations confirm truncation. A load below 1 counts as 0. The result
-// exceeds MaxDirs from load 152,463 on: callers that write sets refuse that.
+// exceeds MaxDirs from load 152,464 on: callers that write sets refuse that.
 func Dirs(load int) int {
 	if load < 0 {
 		load = 0

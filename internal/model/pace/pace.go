@@ -65,8 +65,8 @@ type Pacer struct {
 	Mode    Mode
 }
 
-// Bucket returns a bucket of this line, full at any instant.
-func (p Pacer) Bucket() Bucket { return Bucket{Pacer: p, full: math.MinInt64} }
+// Bucket returns a full bucket of this line.
+func (p Pacer) Bucket() Bucket { return Bucket{Pacer: p} }
 
 // Credited returns how many of the received bits count when the line clock has
 // run for since: never more than the line could have carried. Mode None
@@ -88,7 +88,7 @@ func (p Pacer) EndOf(first clock.Instant, bits int64) clock.Instant {
 	if p.Mode == None || bits <= 0 {
 		return first
 	}
-	return first.Add(time.Duration(mulDivUp(bits, 1e9, p.Rate)))
+	return later(first, mulDivUp(bits, 1e9, p.Rate))
 }
 
 // Credited returns min(received, rate x since) in bits, rounded down; rate in
@@ -110,6 +110,9 @@ func Credited(received, rate int64, since time.Duration) int64 {
 // generic cell rate algorithm), so refilling needs no work and no rounding
 // accumulates in the reader's favour: between any two instants t apart a slot
 // that obeys Take reads at most rate x t / 8 + Quantum bytes.
+//
+// Instants must not be negative. The zero instant of full is "long ago": a
+// bucket that was never started is full.
 type Bucket struct {
 	Pacer Pacer
 	full  clock.Instant
@@ -128,10 +131,10 @@ func (b *Bucket) Take(now clock.Instant) int {
 		return Unlimited
 	}
 	lack := int64(b.full) - int64(now)
-	if lack <= 0 || b.full == math.MinInt64 {
+	if lack <= 0 {
 		return int(b.Pacer.Quantum)
 	}
-	return max(0, int(b.Pacer.Quantum)-int(mulDivUp(lack, b.Pacer.Rate, 8e9)))
+	return int(max(0, int64(b.Pacer.Quantum)-mulDivUp(lack, b.Pacer.Rate, 8e9)))
 }
 
 // Spend takes out n bytes that were read at now. Reading more than Take
@@ -142,7 +145,7 @@ func (b *Bucket) Spend(now clock.Instant, n int) {
 	if b.Pacer.Mode != Rated || n <= 0 {
 		return
 	}
-	b.full = max(b.full, now).Add(time.Duration(mulDivUp(int64(n), 8e9, b.Pacer.Rate)))
+	b.full = later(max(b.full, now), mulDivUp(int64(n), 8e9, b.Pacer.Rate))
 }
 
 // Due returns the earliest instant, not before now, at which Take allows want
@@ -150,11 +153,19 @@ func (b *Bucket) Spend(now clock.Instant, n int) {
 //
 // Loop goroutine. No allocation. Never blocks.
 func (b *Bucket) Due(now clock.Instant, want int) clock.Instant {
-	if b.Pacer.Mode != Rated || want <= 0 || b.full == math.MinInt64 {
+	if b.Pacer.Mode != Rated || want <= 0 {
 		return now
 	}
 	spare := int64(b.Pacer.Quantum) - int64(min(want, int(b.Pacer.Quantum)))
 	return max(now, b.full.Add(-time.Duration(mulDiv(spare, 8e9, b.Pacer.Rate))))
+}
+
+// later returns i + ns, saturated; ns is not negative.
+func later(i clock.Instant, ns int64) clock.Instant {
+	if int64(i) > math.MaxInt64-ns {
+		return math.MaxInt64
+	}
+	return i + clock.Instant(ns)
 }
 
 // mulDiv returns floor(a*b/c) for a, b >= 0 and c > 0, saturated.
