@@ -50,9 +50,10 @@ func ParseHead(b []byte, w *Wrapper) int {
 	return p.result()
 }
 
-// Holds reports whether escaped, a field of ParseHead, stands for value.
+// Holds reports whether escaped, a field of ParseHead, stands for value. A page that does not escape is
+// understood too. No allocation.
 func Holds(escaped, value []byte) bool {
-	if bytes.Equal(escaped, value) && bytes.IndexByte(value, '&') < 0 {
+	if bytes.Equal(escaped, value) {
 		return true
 	}
 	for _, c := range value {
@@ -64,10 +65,10 @@ func Holds(escaped, value []byte) bool {
 			escaped = escaped[1:]
 			continue
 		}
-		if !bytes.HasPrefix(escaped, []byte(e)) {
+		var ok bool
+		if escaped, ok = cutPrefix(escaped, e); !ok {
 			return false
 		}
-		escaped = escaped[len(e):]
 	}
 	return len(escaped) == 0
 }
@@ -80,7 +81,7 @@ type headParser struct {
 
 func (p *headParser) result() int {
 	switch {
-	case p.bad, p.more && len(p.b) >= MaxHead:
+	case p.bad, p.at > MaxHead, p.more && len(p.b) >= MaxHead:
 		return -1
 	case p.more:
 		return 0

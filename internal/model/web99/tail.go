@@ -1,3 +1,0 @@
-package web99
-
-var tail = []byte(TailText)
