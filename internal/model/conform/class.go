@@ -24,11 +24,25 @@ const (
 )
 
 // OriginOf returns whose fault a class is; Unknown for a class not listed, which counts as ours.
-func OriginOf(class string) fault.Origin { return fault.Unknown }
+func OriginOf(class string) fault.Origin {
+	switch class {
+	case ClassRefused, ClassReset, ClassClosed, ClassTimeout, ClassTLS, ClassMalformed, ClassStatus,
+		ClassLength, ClassBytes, ClassWrapper, ClassCookie, ClassAd, ClassTable:
+		return fault.Target
+	case ClassNetwork:
+		return fault.Network
+	case ClassFiles, ClassPorts, ClassMemory:
+		return fault.Driver
+	}
+	return fault.Unknown
+}
 
-// Breaks reports whether one operation of the class already breaks the rules.
-func Breaks(class string) bool { return false }
-
-// ChiSquare returns Pearson's statistic, its degrees of freedom and p-value of observed counts against shares
-// (which need not sum to one). Cells expecting fewer than five are pooled.
-func ChiSquare(observed []uint64, shares []float64) (statistic float64, freedom int, p float64) { return 0, 0, 1 }
+// Breaks reports whether one operation of the class already breaks the rules: a complete answer that is not the one
+// due. A target that is slow, refuses or resets keeps them.
+func Breaks(class string) bool {
+	switch class {
+	case ClassLength, ClassBytes, ClassWrapper, ClassCookie, ClassAd, ClassTable:
+		return true
+	}
+	return false
+}

@@ -84,35 +84,20 @@ type Judgement struct {
 }
 
 // Judge judges one iteration. It does not change it.
-func Judge(r Rule, it *Iteration) Judgement { return Judgement{} }
-
-// Setting is what is known about the run as a whole that bears on comparability.
-type Setting struct {
-	// Full says that the full profile ran, Overrides names parameters set by hand, Local that target and drivers
-	// shared a host, MTU is the one between them (0 unknown).
-	Full      bool
-	Overrides []string
-	Local     bool
-	MTU       int
+func Judge(r Rule, it *Iteration) Judgement {
+	j := Judgement{
+		Requested: it.Requested, Window: it.Window,
+		Raw: it.Window >= r.RawFrom,
+	}
+	v := verdict{rule: r, it: it, j: &j}
+	if !v.arrange() {
+		return j
+	}
+	v.figures()
+	v.slots()
+	v.instrument()
+	v.target()
+	v.setting()
+	v.conclude()
+	return j
 }
-
-// Summary is the verdict about a run of iterations at one load.
-type Summary struct {
-	// Load is the number of slots requested, Score the median conforming count; Score is 0 without one.
-	Load, Score int
-	// Median is the index of the iteration the score was taken from, -1 without one.
-	Median int
-	// Passing means three valid, passing iterations.
-	Valid, Passing, Comparable, Broke bool
-	Reasons                           []Reason
-	// Words is the verdict in one sentence; ExitCode is 0, 2 or 3.
-	Words    string
-	ExitCode int
-}
-
-// Score returns the median conforming count (the lower middle of an even number; the first of equal ones), and
-// the index of the iteration it was taken from. It ignores validity. Index is -1 for no judgements.
-func Score(js []Judgement) (score, index int) { return 0, -1 }
-
-// Summarize judges the run. It expects the valid attempt of each iteration, or the last invalid one.
-func Summarize(set Setting, js []Judgement) Summary { return Summary{} }

@@ -56,8 +56,8 @@ type Audit struct {
 	Agents, Reported int
 	// Attempted is the number of slots that tried at least one connection since they were added.
 	Attempted int
-	// DriverFailures counts failures of our own that are not failed operations (EMFILE on a pre-opened socket,
-	// a full queue, a lost message), by name.
+	// DriverFailures counts failures of our own, by class or name. Those that failed an operation may stand in
+	// Iteration.Errors too: of a class in both, the larger count holds.
 	DriverFailures map[string]uint64
 	// Plan compares issued with planned operations, per kind.
 	Plan []PlanCount
@@ -104,12 +104,3 @@ type Iteration struct {
 	// Broke lists rules the target broke that no counter shows, in words.
 	Broke []string
 }
-
-// AppendRecords appends the binary form of rs to b. ParseRecords restores it exactly.
-func AppendRecords(b []byte, rs []Record) []byte { return b }
-
-// ParseRecords reads what AppendRecords wrote and returns the bytes behind it.
-func ParseRecords(b []byte) (rs []Record, rest []byte, err error) { return nil, b, nil }
-
-// Merge adds the part of an iteration measured by another agent.
-func (it *Iteration) Merge(o *Iteration) {}
