@@ -61,8 +61,9 @@ type Options struct {
 	// for none. The zero value binds to CPU 0.
 	CPU int
 	// MaxConns bounds the open connections, accepted and own together. Default
-	// 1<<20. At the bound accepting stops (clients wait in the backlog) and
-	// Connect returns ErrFull.
+	// 1<<20. No ID reaches it. At the bound accepting stops (clients wait in the
+	// backlog) and Connect returns ErrFull; a connection closed in the present
+	// turn counts until its end.
 	MaxConns int
 	// RecvBuffer is the size in bytes of the receive buffer that all connections
 	// of the loop share, and with it the largest receive. Default 64 KiB, at

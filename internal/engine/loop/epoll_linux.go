@@ -1,0 +1,418 @@
+package loop
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"tidemark.dev/internal/ground/clock"
+)
+
+const (
+	batch       = 512       // events taken by one wait
+	acceptBurst = 64        // connections taken from one listener in one turn
+	recvBudget  = 256 << 10 // bytes one connection may receive in one turn
+	recvCharge  = 4 << 10   // least charge of one receive, so that tiny ones end too
+	sendMost    = 1 << 20   // bytes offered to the kernel for one connection at a time
+
+	// acceptPause is how long a listener rests after running out of descriptors.
+	acceptPause = 10 * time.Millisecond
+
+	// interest is registered once; nothing about it changes in a connection's life.
+	// EPOLLPRI is there for one reason: see probing.
+	interest = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLPRI | unix.EPOLLET
+
+	bellAt       = -1 // where an event's data says it comes from: the mailbox,
+	listenersAt  = -2 // listener i at listenersAt - i, else the ID of a connection
+	inputEvents  = unix.EPOLLIN | unix.EPOLLPRI | unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
+	endEvents    = unix.EPOLLPRI | unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
+	outputEvents = unix.EPOLLOUT | unix.EPOLLHUP | unix.EPOLLERR
+)
+
+// epoll imitates completions on readiness.
+//
+// Every socket is registered once, edge-triggered, for everything. An edge only sets
+// flags; an operation runs when it is asked for and its flag is set, whichever comes
+// second. When the asking comes second it is not run on the spot, for that would call
+// the handler from inside its own call: the connection goes on the ready list, which
+// the same turn serves, or, when the connection has used up its budget, on the list of
+// the next turn, which then does not sleep.
+//
+// Edges are lost by whoever does not read to the end, so the flag readable is cleared
+// only on proof that the kernel's queue was empty after the last edge: EAGAIN, or a
+// receive that returned less than it asked for. The short receive saves a system call
+// per request, but proves nothing when an end or an error is queued behind the bytes
+// (no further edge will announce it), nor when the peer sent urgent data (a receive
+// stops at the mark): once such an event was seen, only EAGAIN counts.
+//
+// The obvious design, level-triggered with EPOLLOUT switched on when needed, costs an
+// epoll_ctl for each change of mind, and a rated reader changes its mind with every
+// receive.
+type epoll struct {
+	l         *Loop
+	fd        int
+	coarse    bool // no epoll_pwait2
+	buf       []byte
+	n         int // events of this turn
+	turn      uint32
+	listeners []*listener
+	starved   bool // a listener waits for room
+	leaving   bool // a listener is to be closed
+	ready     []Ref
+	later     []Ref
+	out       outbox
+	peer      unix.RawSockaddrAny
+	evs       [batch]unix.EpollEvent
+}
+
+type listener struct {
+	fd       int32
+	ready    bool // the backlog may hold connections
+	starved  bool // ready but for MaxConns
+	paused   bool // ready but for descriptors: until Loop.retry
+	deferred bool // TCP_DEFER_ACCEPT: input comes with the connection
+	leaving  bool // StopListen
+}
+
+func newEpoll(l *Loop, buffer int) (*epoll, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("epoll_create1: %w", err)
+	}
+	e := &epoll{l: l, fd: fd, buf: make([]byte, buffer)}
+	// Edge-triggered, an eventfd reports every write, so nobody need read it.
+	if errno := epollAdd(fd, l.mail.bell, unix.EPOLLIN|unix.EPOLLET, bellAt, 0); errno != 0 {
+		closefd(int32(fd))
+		return nil, fmt.Errorf("epoll_ctl: %w", errno)
+	}
+	_, errno := epollSleep(fd, e.evs[:], 0, false)
+	e.coarse = errno != 0 && errno != unix.EINTR
+	return e, nil
+}
+
+func (e *epoll) wait(l *Loop) (slept, full bool, err error) {
+	e.turn++
+	e.ready, e.later = e.later, e.ready
+	n, errno := epollPoll(e.fd, e.evs[:])
+	if n == 0 && errno == 0 {
+		if d := l.patience(); d != 0 {
+			l.mail.asleep.Store(true)
+			if l.mail.empty() {
+				n, errno = epollSleep(e.fd, e.evs[:], d, e.coarse)
+				slept = true
+			}
+			l.mail.asleep.Store(false)
+		}
+	}
+	if errno != 0 {
+		// The runtime preempts by signal, so EINTR is daily bread; it ends the
+		// wait early and nothing more.
+		if errno != unix.EINTR {
+			return slept, false, fmt.Errorf("epoll_pwait: %w", errno)
+		}
+		n = 0
+	}
+	e.n = n
+	return slept, n == batch, nil
+}
+
+func (e *epoll) busy() bool {
+	if len(e.ready) > 0 || e.leaving {
+		return true
+	}
+	for _, ln := range e.listeners {
+		if ln.ready {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *epoll) complete() {
+	t := &e.l.table
+	e.l.stats.Events += uint64(e.n)
+	for i := range e.n {
+		ev := e.evs[i]
+		if ev.Fd >= 0 {
+			// A child process between fork and exec holds copies of our
+			// sockets, which keeps closed ones in the epoll set for that
+			// long: events may come for any earlier owner of an ID.
+			if c := t.find(Ref{ID(ev.Fd), uint32(ev.Pad)}); c != nil {
+				e.event(c, ev.Events)
+			} else {
+				e.l.stats.Stale++
+			}
+		} else if ev.Fd != bellAt {
+			e.listeners[listenersAt-ev.Fd].ready = true
+		}
+	}
+	if r := e.l.retry; r != 0 && !e.l.now.Before(r) {
+		e.l.retry = 0
+		for _, ln := range e.listeners {
+			ln.ready = ln.ready || ln.paused
+			ln.paused = false
+		}
+	}
+	for i := 0; i < len(e.listeners); i++ {
+		if e.listeners[i].ready {
+			e.accept(i, acceptBurst)
+		}
+	}
+	e.drain()
+}
+
+func (e *epoll) flush() {
+	e.drain()
+	if !e.leaving {
+		return
+	}
+	e.leaving = false
+	for i := 0; i < len(e.listeners); i++ {
+		if ln := e.listeners[i]; ln.leaving && ln.fd >= 0 {
+			ln.ready = true
+			e.accept(i, defaultBacklog)
+			closefd(ln.fd)
+			*ln = listener{fd: -1}
+		}
+	}
+	e.drain()
+}
+
+// drain serves the ready list, which may grow meanwhile; the budget ends that.
+func (e *epoll) drain() {
+	for i := 0; i < len(e.ready); i++ {
+		if c := e.l.table.find(e.ready[i]); c != nil {
+			e.serve(c)
+		}
+	}
+	e.ready = e.ready[:0]
+}
+
+// event takes an edge. Loop goroutine. No allocation.
+func (e *epoll) event(c *conn, events uint32) {
+	if events&inputEvents != 0 {
+		c.flags |= readable
+		if events&endEvents != 0 {
+			c.flags |= probing
+		}
+	}
+	if c.flags&connecting != 0 {
+		if events&outputEvents == 0 {
+			return
+		}
+		var err error
+		if events&(unix.EPOLLERR|unix.EPOLLHUP) != 0 {
+			if errno := takeError(c.fd); errno != 0 {
+				err = errno
+			}
+		}
+		e.connected(c, err)
+	}
+	if events&outputEvents != 0 && c.flags&(sending|resume) == sending {
+		e.resume(c)
+	}
+	if c.flags&(armed|readable) == armed|readable {
+		e.receive(c)
+	}
+}
+
+// serve does for a connection of the ready list what it was put there for.
+func (e *epoll) serve(c *conn) {
+	c.flags &^= queued
+	if c.flags&connecting != 0 {
+		e.connected(c, nil)
+	}
+	if c.flags&resume != 0 {
+		e.resume(c)
+	}
+	if c.flags&(armed|readable) == armed|readable {
+		e.receive(c)
+	}
+}
+
+func (e *epoll) connected(c *conn, err error) {
+	c.flags &^= connecting
+	if err != nil {
+		e.l.stats.ConnectErrors++
+	}
+	e.l.h.Connected(c.id, err)
+}
+
+// queue puts c on the ready list of this turn, or of the next one when c has had its
+// share.
+func (e *epoll) queue(c *conn) {
+	if c.flags&queued != 0 {
+		return
+	}
+	if c.turn == e.turn && c.used >= recvBudget {
+		e.postpone(c)
+		return
+	}
+	c.flags |= queued
+	e.ready = append(e.ready, Ref{c.id, c.gen})
+}
+
+func (e *epoll) postpone(c *conn) {
+	if c.flags&queued != 0 {
+		return
+	}
+	c.flags |= queued
+	e.later = append(e.later, Ref{c.id, c.gen})
+	e.l.stats.Deferred++
+}
+
+func (e *epoll) charge(c *conn, n int) {
+	if c.turn != e.turn {
+		c.turn, c.used = e.turn, 0
+	}
+	c.used += int32(max(n, recvCharge))
+}
+
+func (e *epoll) recv(c *conn, most int) {
+	c.want = int32(min(max(most, 1), len(e.buf)))
+	c.flags |= armed
+	if c.flags&readable != 0 {
+		e.queue(c)
+	}
+}
+
+// receive completes the armed receive unless there is nothing. Loop goroutine. No
+// allocation. Does not block.
+func (e *epoll) receive(c *conn) {
+	if c.turn == e.turn && c.used >= recvBudget {
+		e.postpone(c)
+		return
+	}
+	b := e.buf[:c.want]
+	n, errno := recvfrom(c.fd, b)
+	if errno == unix.EAGAIN {
+		c.flags &^= readable
+		e.l.stats.RecvEmpty++
+		return
+	}
+	c.flags &^= armed
+	e.l.stats.Recvs++
+	if errno != 0 {
+		c.errno = int32(errno)
+		e.charge(c, 0)
+		e.l.h.Received(c.id, nil, errno)
+		return
+	}
+	e.charge(c, n)
+	if n == 0 {
+		// No edge announces an end twice, so the flag stays for the next Recv.
+		c.flags |= probing
+		e.l.h.Received(c.id, nil, c.pending())
+		return
+	}
+	if n < len(b) && c.flags&probing == 0 {
+		c.flags &^= readable
+	}
+	e.l.stats.RecvBytes += uint64(n)
+	e.l.h.Received(c.id, b[:n:n], nil)
+}
+
+func (e *epoll) connecting(c *conn, done bool) error {
+	// After connect, not before: a fresh socket reports a hang-up at once.
+	if errno := epollAdd(e.fd, int(c.fd), interest, int32(c.id), int32(c.gen)); errno != 0 {
+		return fmt.Errorf("epoll_ctl: %w", errno)
+	}
+	c.flags |= connecting
+	if done {
+		e.queue(c)
+	}
+	return nil
+}
+
+func (e *epoll) listen(fd int32, deferred bool) (int, error) {
+	i := len(e.listeners)
+	if errno := epollAdd(e.fd, int(fd), unix.EPOLLIN|unix.EPOLLET, int32(listenersAt-i), 0); errno != 0 {
+		return 0, fmt.Errorf("epoll_ctl: %w", errno)
+	}
+	e.listeners = append(e.listeners, &listener{fd: fd, deferred: deferred})
+	return i, nil
+}
+
+func (e *epoll) unlisten(i int) {
+	if i >= 0 && i < len(e.listeners) && e.listeners[i].fd >= 0 {
+		e.listeners[i].leaving = true
+		e.leaving = true
+	}
+}
+
+// accept takes up to most connections from listener i. Loop goroutine. No allocation
+// but for peers with an IPv6 scope. Does not block.
+func (e *epoll) accept(i, most int) {
+	ln := e.listeners[i]
+	l := e.l
+	for range most {
+		if l.table.full() {
+			ln.ready, ln.starved = false, true
+			e.starved = true
+			l.stats.Full++
+			return
+		}
+		fd, errno := accept(ln.fd, &e.peer)
+		switch errno {
+		case 0:
+		case unix.EAGAIN:
+			ln.ready = false
+			return
+		case unix.ECONNABORTED, unix.EPROTO, unix.EPERM, unix.ENETDOWN, unix.ENOPROTOOPT,
+			unix.EHOSTDOWN, unix.ENONET, unix.EHOSTUNREACH, unix.EOPNOTSUPP, unix.ENETUNREACH:
+			// Errors of that one connection, see accept(2).
+			l.stats.AcceptErrors++
+			continue
+		default:
+			e.pause(ln)
+			return
+		}
+		c := l.table.alloc(fd)
+		if epollAdd(e.fd, fd, interest, int32(c.id), int32(c.gen)) != 0 {
+			closefd(c.fd)
+			l.table.release(c)
+			e.pause(ln)
+			return
+		}
+		if ln.deferred {
+			c.flags |= readable
+		}
+		l.stats.Accepts++
+		l.h.Accepted(c.id, i, addrOf(&e.peer))
+	}
+}
+
+// pause rests a listener for want of descriptors or memory. The edge that announced
+// the waiting connections will not come again, so a timer has to.
+func (e *epoll) pause(ln *listener) {
+	e.l.stats.Descriptors++
+	ln.ready, ln.paused = false, true
+	e.l.retry = clock.Now().Add(acceptPause)
+}
+
+func (e *epoll) room() {
+	if !e.starved {
+		return
+	}
+	e.starved = false
+	for _, ln := range e.listeners {
+		ln.ready = ln.ready || ln.starved
+		ln.starved = false
+	}
+}
+
+func (e *epoll) drop(c *conn) {
+	if c.flags&sending != 0 {
+		e.out.put(c.out)
+	}
+}
+
+func (e *epoll) close() {
+	for _, ln := range e.listeners {
+		if ln.fd >= 0 {
+			closefd(ln.fd)
+		}
+	}
+	closefd(int32(e.fd))
+}

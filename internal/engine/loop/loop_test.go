@@ -1,0 +1,120 @@
+//go:build linux
+
+package loop
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"tidemark.dev/internal/ground/clock"
+)
+
+// patience is how long a test waits for something that must come.
+const patience = 20 * time.Second
+
+var loopback = netip.MustParseAddrPort("127.0.0.1:0")
+
+func TestMain(m *testing.M) {
+	if child() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// script is a handler made of functions; a nil one ignores the completion.
+type script struct {
+	accepted  func(id ID, listener int, peer netip.AddrPort)
+	connected func(id ID, err error)
+	received  func(id ID, b []byte, err error)
+	sent      func(id ID, err error)
+	expired   func(key uint32, due clock.Instant)
+}
+
+func (s *script) Accepted(id ID, listener int, peer netip.AddrPort) {
+	if s.accepted != nil {
+		s.accepted(id, listener, peer)
+	}
+}
+
+func (s *script) Connected(id ID, err error) {
+	if s.connected != nil {
+		s.connected(id, err)
+	}
+}
+
+func (s *script) Received(id ID, b []byte, err error) {
+	if s.received != nil {
+		s.received(id, b, err)
+	}
+}
+
+func (s *script) Sent(id ID, err error) {
+	if s.sent != nil {
+		s.sent(id, err)
+	}
+}
+
+func (s *script) Expired(key uint32, due clock.Instant) {
+	if s.expired != nil {
+		s.expired(key, due)
+	}
+}
+
+// made is a loop that start will run.
+func made(t testing.TB, o Options, h Handler) *Loop {
+	t.Helper()
+	o.CPU = -1
+	l, err := New(o, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// start runs l until the test ends.
+func start(t testing.TB, l *Loop) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- l.Run() }()
+	t.Cleanup(func() {
+		l.Stop()
+		if err := await(t, done); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// listen opens a listener on a loopback port of the kernel's choice.
+func listen(t testing.TB, l *Loop, o ListenOptions) netip.AddrPort {
+	t.Helper()
+	_, addr, err := l.Listen(loopback, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addr
+}
+
+// await receives from c or fails the test.
+func await[T any](t testing.TB, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		t.Fatal("nothing came")
+		panic("unreachable")
+	}
+}
+
+// on runs f on the loop goroutine and waits for it.
+func on(t testing.TB, l *Loop, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	if !l.Post(func() { f(); close(done) }) {
+		t.Fatal("the loop has stopped")
+	}
+	await(t, done)
+}
