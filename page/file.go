@@ -1,9 +1,11 @@
 package page
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 )
 
 // File is a file's content for reading: in memory, or behind a descriptor. It is a value; copies share
@@ -75,14 +77,15 @@ func (f File) AppendTo(b []byte) ([]byte, error) {
 	return b[:at], err
 }
 
-// FromOS makes a File of an open file, from its current size and time. Release closes it.
+// FromOS makes a File of an open regular file, from its current size and time. Release closes it; after
+// an error it is still open.
 func FromOS(f *os.File) (File, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return File{}, err
 	}
 	if !info.Mode().IsRegular() {
-		return File{}, fs.ErrInvalid
+		return File{}, &fs.PathError{Op: "open", Path: f.Name(), Err: fs.ErrInvalid}
 	}
 	return File{Handle: f, Size: info.Size(), ModTime: info.ModTime().UnixNano(), Owner: closer{f}}, nil
 }
@@ -91,26 +94,27 @@ type closer struct{ f *os.File }
 
 func (c closer) Release() { _ = c.f.Close() }
 
-// RootFiles is the Files that Root returns.
+// RootFiles is a Files over a directory of the operating system, without a cache: every Open opens a
+// descriptor. For programs that answer one request, and for tests. Symbolic links are followed as long
+// as they stay below the directory.
 type RootFiles struct{ root *os.Root }
 
-func openRoot(dir string) (RootFiles, error) {
+// Root opens a directory as RootFiles.
+func Root(dir string) (RootFiles, error) {
 	r, err := os.OpenRoot(dir)
 	return RootFiles{r}, err
 }
 
 // Open opens a file below the root; see Files.
 func (r RootFiles) Open(path []byte) (File, error) {
-	for len(path) > 0 && path[0] == '/' {
-		path = path[1:]
+	name, ok := clean(path)
+	if !ok {
+		return File{}, &fs.PathError{Op: "open", Path: string(path), Err: fs.ErrInvalid}
 	}
-	name := string(path)
-	if !fs.ValidPath(name) {
-		return File{}, fs.ErrInvalid
-	}
-	f, err := r.root.Open(name)
+	// Without O_NONBLOCK a FIFO below the root would hold the caller until somebody writes to it.
+	f, err := r.root.OpenFile(string(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return File{}, err
+		return File{}, classify(err)
 	}
 	out, err := FromOS(f)
 	if err != nil {
@@ -121,3 +125,56 @@ func (r RootFiles) Open(path []byte) (File, error) {
 
 // Close closes the root. Open files stay open.
 func (r RootFiles) Close() error { return r.root.Close() }
+
+// Memory is a Files of contents by path, without leading slashes. For tests of pages.
+type Memory map[string][]byte
+
+// Open opens a file; see Files.
+func (m Memory) Open(path []byte) (File, error) {
+	name, ok := clean(path)
+	if !ok {
+		return File{}, &fs.PathError{Op: "open", Path: string(path), Err: fs.ErrInvalid}
+	}
+	b, ok := m[string(name)]
+	if !ok {
+		return File{}, &fs.PathError{Op: "open", Path: string(path), Err: fs.ErrNotExist}
+	}
+	return File{Bytes: b, Size: int64(len(b))}, nil
+}
+
+// clean cuts leading slashes and refuses what is not a plain relative path.
+func clean(path []byte) (name []byte, ok bool) {
+	for len(path) > 0 && path[0] == '/' {
+		path = path[1:]
+	}
+	at := 0
+	for i := 0; i <= len(path); i++ {
+		switch {
+		case i == len(path) || path[i] == '/':
+			if part := string(path[at:i]); part == "" || part == "." || part == ".." {
+				return nil, false
+			}
+			at = i + 1
+		case path[i] == 0 || path[i] == '\\':
+			return nil, false
+		}
+	}
+	return path, true
+}
+
+// classify makes err match one of the errors that Files promises.
+func classify(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrInvalid):
+		return err
+	case errors.Is(err, syscall.ENOTDIR):
+		return &refused{fs.ErrNotExist, err}
+	}
+	return &refused{fs.ErrInvalid, err}
+}
+
+// refused is an error of the operating system under one of the names that Files promises.
+type refused struct{ kind, err error }
+
+func (r *refused) Error() string   { return r.err.Error() }
+func (r *refused) Unwrap() []error { return []error{r.kind, r.err} }

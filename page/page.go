@@ -36,7 +36,7 @@ type Page interface {
 	// Open prepares the page. ctx stays valid until Close returns.
 	Open(ctx *Context) error
 	// Serve answers rq by filling rs, which is empty. Any goroutine, several at once; must not block
-	// unless Detached said so for this request.
+	// unless Detached said so for this request. For a HEAD request the carrier drops the body.
 	Serve(rq *Request, rs *Response)
 	// Close releases what Open took. No Serve runs or follows.
 	Close() error
@@ -51,7 +51,7 @@ type Detacher interface {
 
 // Context is what a page may use of the process it runs in.
 type Context struct {
-	// Files opens files below the document root, usually from the server's cache.
+	// Files opens files below the document root, usually from the server's cache; nil if there is none.
 	Files Files
 	// Dir is a directory for the page's own data; empty if it has none. Carriers of the same page in
 	// several processes give them the same Dir.
@@ -82,7 +82,3 @@ type Files interface {
 	// it to Response.SetFile. May be called from any goroutine. Reads at most metadata from disk.
 	Open(path []byte) (File, error)
 }
-
-// Root is a Files over a directory of the operating system, without a cache: every Open opens a
-// descriptor. For programs that answer one request, and for tests.
-func Root(dir string) (RootFiles, error) { return openRoot(dir) }
