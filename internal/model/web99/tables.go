@@ -223,15 +223,36 @@ func Rewritten(class uint8) bool { return class == 1 || class == 2 }
 func Rewrite(dst, src, name []byte) []byte {
 	at := len(dst)
 	dst = append(dst, src...)
-	rest := dst[at:]
+	RewriteInPlace(dst[at:], name)
+	return dst
+}
+
+// RewriteInPlace replaces the placeholder in every tag in b by name and returns the number of tags. No
+// allocation.
+func RewriteInPlace(b, name []byte) (tags int) {
 	for {
-		i := bytes.Index(rest, tag)
+		i := bytes.Index(b, tag)
 		if i < 0 {
-			return dst
+			return tags
 		}
-		copy(rest[i+TagOffset:i+TagOffset+TagName], name)
-		rest = rest[i+len(Tag):]
+		copy(b[i+TagOffset:i+TagOffset+TagName], name)
+		b = b[i+len(Tag):]
+		tags++
 	}
+}
+
+// ClassOf is the class of a file by its path, whose last part is classC_F; ok is false for other names.
+func ClassOf(path []byte) (class uint8, ok bool) {
+	const form = "/classC_F"
+	if len(path) < len(form) {
+		return 0, false
+	}
+	last := path[len(path)-len(form):]
+	if string(last[:6]) != form[:6] || last[7] != '_' {
+		return 0, false
+	}
+	class, num := last[6]-'0', last[8]-'0'
+	return class, class <= 3 && num <= 8
 }
 
 // Read only: constants in the form that bytes functions and responses want.

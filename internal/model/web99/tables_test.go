@@ -233,6 +233,18 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
+func TestClassOf(t *testing.T) {
+	for path, want := range map[string]int{
+		"/file_set/dir00000/class0_0": 0, "/class3_8": 3, "class1_1": -1, "/class4_0": -1, "/class1_9": -1, "/class1-1": -1,
+		"/classx_1": -1, "/class1_1/": -1, "": -1, "/class10_1": -1,
+	} {
+		got, ok := ClassOf([]byte(path))
+		if ok != (want >= 0) || ok && int(got) != want {
+			t.Errorf("%q: %d, %v", path, got, ok)
+		}
+	}
+}
+
 func TestHotPathsDoNotAllocate(t *testing.T) {
 	ads := make([]Ad, Ads)
 	for i := range ads {
