@@ -1,0 +1,41 @@
+# Everything here is also a plain command; see CONTRIBUTING.md.
+GO ?= go
+FUZZTIME ?= 20s
+
+.PHONY: help build test race lint fuzz e2e bench clean fmt
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+build: ## build bin/tidemark and bin/tidemark-cgi
+	$(GO) build -o bin/ ./cmd/...
+
+test: ## run the tests
+	$(GO) test ./...
+
+race: ## run the tests under the race detector
+	$(GO) test -race ./...
+
+lint: ## layers, budgets, vet, format
+	$(GO) vet ./...
+	$(GO) test ./internal/lint
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
+
+fuzz: ## run every fuzz target for FUZZTIME
+	@for p in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$p 2>/dev/null | grep '^Fuzz'); do \
+	    echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; \
+	  done; \
+	done
+
+e2e: ## end-to-end tests, with nginx and Chromium where they are installed
+	$(GO) test -count=1 -tags e2e ./test/...
+
+bench: ## measure the embedded server on this machine
+	$(GO) run ./cmd/tidemark bench
+
+fmt: ## format the code
+	gofmt -w $$(git ls-files '*.go')
+
+clean: ## remove what make built
+	rm -rf bin
