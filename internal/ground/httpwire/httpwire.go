@@ -9,6 +9,8 @@
 // knows no routes: what a message means is the caller's business.
 package httpwire
 
+import "bytes"
+
 // Default limits of a message head, used where a field of [Limits] is zero.
 // 8 KiB is the next power of two above the 8,000 bytes that RFC 9112 section 3
 // asks every server to support; the other two are nginx's and Apache's order.
@@ -24,6 +26,37 @@ type Limits struct {
 	Line   int // bytes of the request or status line, without its line end
 	Fields int // field lines
 	Bytes  int // bytes of the whole head, the empty line included
+}
+
+func (l *Limits) orDefaults() Limits {
+	if l == nil {
+		return Limits{DefaultLine, DefaultFields, DefaultBytes}
+	}
+	return Limits{
+		orDefault(l.Line, DefaultLine),
+		orDefault(l.Fields, DefaultFields),
+		orDefault(l.Bytes, DefaultBytes),
+	}
+}
+
+func orDefault(v, byDefault int) int {
+	if v > 0 {
+		return v
+	}
+	return byDefault
+}
+
+// CanAdvance reports whether parsing b may succeed, after [ParseRequest] or
+// [ParseResponse] wanted more than b[:old]. A head grows by whole lines, so
+// without a line feed among the new bytes the answer stays the same, unless a
+// limit is reached. The limits must be those of the parse. (A refusal may be
+// noticed later than by parsing every time, a whole head never.)
+//
+// Any goroutine. No allocation. Never blocks.
+func CanAdvance(b []byte, old int, lim *Limits) bool {
+	l := lim.orDefaults()
+	return bytes.IndexByte(b[old:], '\n') >= 0 || len(b) >= l.Bytes ||
+		len(b) > l.Line && old <= l.Line+3 // later than that the first line is known to be whole
 }
 
 // Field is one field line: views into the parsed buffer, the value without
