@@ -51,9 +51,9 @@ type Plan struct {
 	Workload *workload.Workload
 	// Seed fixes every draw, FileSeed the content of the file set.
 	Seed, FileSeed uint64
-	// First is the global number of this agent's first slot, Count the most slots it will be asked for
-	// (0 to 1,000,000). Slot i of the agent is the global slot First+i.
-	First, Count int
+	// First is the global number of this agent's first slot, Stride the distance to its next one (default 1), Count
+	// the most slots it will be asked for (0 to 1,000,000). Slot i of the agent is the global slot First + i x Stride.
+	First, Stride, Count int
 	// Sources are the local addresses to connect from, in turn, with explicit ports (see LocalSources). Empty, or a
 	// family with a single address such as ::1: the kernel chooses.
 	Sources []netip.Addr
@@ -167,8 +167,10 @@ type Audit struct {
 	// Attempted is the number of slots that tried a connection since they were added.
 	Attempted int `json:"attempted"`
 	// Planned are the operations the plan asked for in the window, recounted from seeds and cursors alone;
-	// Result.Issued are those issued.
-	Planned [workload.Kinds]uint64 `json:"planned"`
+	// Result.Issued are those issued. Misplanned counts operations in which the two differ, directories and files
+	// included: 0 unless something is wrong.
+	Planned    [workload.Kinds]uint64 `json:"planned"`
+	Misplanned uint64                 `json:"misplanned"`
 	// Driver counts failures of our own origin by class, those of failed operations included.
 	Driver map[string]uint64 `json:"driver,omitempty"`
 	// Late is lateness charged to operations, WorstLate the longest single delay.
@@ -184,9 +186,10 @@ type Audit struct {
 	PortReuse uint64 `json:"port_reuse"`
 	PortBusy  uint64 `json:"port_busy"`
 	// FINMissing counts connections the server was told to close and did not within 1 s, Hangups connections it
-	// closed between operations without being told.
+	// closed between operations without being told, Stale operations that failed because it did so just then.
 	FINMissing uint64 `json:"fin_missing"`
 	Hangups    uint64 `json:"hangups"`
+	Stale      uint64 `json:"stale"`
 	// Verified counts bodies and bytes compared with the file set, Tags ad substitutions checked.
 	VerifiedBodies uint64 `json:"verified_bodies"`
 	VerifiedBytes  int64  `json:"verified_bytes"`
@@ -197,8 +200,7 @@ type Audit struct {
 	// Turns is the number of loop turns, Sleeps those that slept.
 	Turns  uint64 `json:"turns"`
 	Sleeps uint64 `json:"sleeps"`
-	// Backend names the loop backend, Congestion the TCP congestion controls read back.
-	Backend    string   `json:"backend"`
+	// Congestion lists the TCP congestion controls read back from connections.
 	Congestion []string `json:"congestion,omitempty"`
 }
 

@@ -1,0 +1,446 @@
+package slot
+
+import (
+	"math"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"tidemark.dev/internal/engine/loop"
+	"tidemark.dev/internal/ground/clock"
+	"tidemark.dev/internal/ground/httpwire"
+	"tidemark.dev/internal/model/fileset"
+	"tidemark.dev/internal/model/pace"
+	"tidemark.dev/internal/model/web99"
+	"tidemark.dev/internal/model/workload"
+)
+
+// carrier is the part of *loop.Loop a worker uses. Tests put a simulated network with a manual clock in its place.
+type carrier interface {
+	Connect(o *loop.ConnectOptions) (loop.ID, error)
+	Recv(id loop.ID, max int)
+	Send(id loop.ID, head, body, tail []byte) (done bool)
+	Close(id loop.ID)
+	SetTimer(key uint32, due clock.Instant)
+	CancelTimer(key uint32)
+	Refresh() clock.Instant
+	TurnStart() clock.Instant
+	Backlog() time.Duration
+	Fd(id loop.ID) int
+	Stats() loop.Stats
+}
+
+// state is where a slot stands. From connecting on an operation is open.
+type state uint8
+
+const (
+	gone       state = iota // not part of the load, no connection
+	parked                  // waits for Resume, its connection perhaps open
+	connecting              // handshake under way
+	ending                  // the last session is over: wait for the target's FIN, then connect
+	receiving               // request sent, response not complete
+	crediting               // response complete, line time not
+	recovering              // back-off after an error
+)
+
+// role says what a slot works for.
+type role uint8
+
+const (
+	user    role = iota // a slot of the load
+	fetcher             // of Warm
+	burster             // of Burst
+)
+
+// phase is the part of the response that comes next.
+type phase uint8
+
+const (
+	inHead phase = iota
+	inWrapper
+	inFile
+	inTail
+	atEnd
+)
+
+// slot is one simulated user: at most one connection, one operation at a time.
+type slot struct {
+	cursor workload.Cursor
+	op     workload.Op
+	bucket pace.Bucket
+	chunks httpwire.Chunks
+	post   *Post  // the POST under way
+	pend   []byte // start of a head or wrapper that came in pieces; from worker.spare
+
+	begun    clock.Instant // operation
+	asked    clock.Instant // connect, send or receive was asked for
+	first    clock.Instant // first response byte
+	line     clock.Instant // line clock began; 0 not yet
+	deadline clock.Instant // what the timer is wanted for
+	alarm    clock.Instant // what it is set to; 0 not set
+
+	late  time.Duration // lateness charged to the operation
+	slack time.Duration // lateness of its paced reads, charged only if they delayed its end
+
+	wire   int64 // bytes read from the socket
+	head   int64 // bytes of status line and headers
+	body   int64 // bytes of the body, framing removed
+	length int64 // announced length of the body, -1 none
+	at     int64 // offset in the file
+	free   int64 // HTTP-layer bytes that a stationary start reads unpaced
+	base   int64 // bits credited before the window began
+	passed int64 // bits credited in a window that ended during the operation
+	share  float64
+
+	conn   loop.ID
+	number uint32 // global slot number
+	served uint32 // responses on this connection
+	ad     int32  // the ad the response must show, -1 none
+	tail   int16  // bytes of the wrapper's tail seen
+	tags   int16  // ad tags checked
+	from   pair
+	state  state
+	role   role
+	phase  phase
+
+	linked, armed, eof, ends bool // connection open; receive armed; FIN seen; connection ends with this response
+	chunked, toEOF, complete bool
+	sampled, metered, tried  bool // compare the body; waits for tokens; ever connected
+}
+
+// bits returns the HTTP-layer bits received that the line clock counts.
+func (s *slot) bits() int64 { return 8 * (s.counted() - s.free) }
+
+// headCap is how many header bytes count as received, so that verbose headers earn no credit.
+const headCap = 512
+
+// counted returns the HTTP-layer bytes received.
+func (s *slot) counted() int64 { return min(s.head, headCap) + s.body }
+
+// credited returns the bits credited at t.
+func (s *slot) credited(t clock.Instant) int64 {
+	if s.line == 0 || s.state < receiving || s.state == recovering {
+		return 0
+	}
+	return s.bucket.Pacer.Credited(s.bits(), t.Sub(s.line))
+}
+
+// Timer keys below controls belong to the worker, key controls+i to its slot i.
+const (
+	keyRamp uint32 = iota
+	keyPublish
+	keyEdge
+	keyTask
+	controls
+)
+
+const (
+	never        = clock.Instant(math.MaxInt64)
+	rampTick     = 5 * time.Millisecond
+	publishEvery = 100 * time.Millisecond
+	finWait      = time.Second // how long the target may take to close
+)
+
+// sums are a worker's counters since it was made. Window figures are differences of two of them.
+type sums struct {
+	ops, failed, connects            uint64
+	bits, wire                       int64
+	late                             time.Duration
+	finMissing, hangups, stale, tags uint64
+	bodies                           uint64
+	bytes                            int64
+}
+
+// worker owns the slots of one loop. Everything in it belongs to the loop goroutine, except what is atomic and,
+// before the loop runs, everything.
+type worker struct {
+	net   carrier
+	loop  *loop.Loop // nil in simulations
+	index int        // of this loop
+	loops int
+
+	plan     *Plan
+	pacer    pace.Pacer
+	timeout  time.Duration
+	backoff  time.Duration
+	segment  int
+	text     requestText
+	sampler  *workload.Sampler
+	tables   *web99.Tables
+	former   *web99.Tables // the tables before, to recognise answers from them
+	ports    *ports        // nil: the kernel chooses
+	connect  loop.ConnectOptions
+	slots    []slot // users first, then those of tasks
+	users    int
+	owner    []uint32 // slot of each connection
+	request  []byte
+	response httpwire.Response
+	wrapper  web99.Wrapper
+	content  fileset.Content
+	scratch  []byte
+	spare    [][]byte
+	tagging  tagging
+	onTag    func(off int64)
+
+	target, running, above int // slots wanted, in operation, and those of them above target
+	paused                 bool
+	scan, ramped           int
+	rampFrom               clock.Instant
+	rampRate               float64 // slots per nanosecond
+	gen                    uint64
+	reached                atomic.Uint64
+	readyWait, idleWait    []chan struct{}
+
+	sum    sums
+	trips  tripwire
+	worst  time.Duration
+	edge   clock.Instant // next edge of the window
+	win    *window
+	task   *task
+	posts  posts
+	open   int
+	snap   snapshot
+	algos  []string // congestion controls read back
+	looked bool
+}
+
+// newWorker makes the worker of loop index of loops. Its carrier is set later.
+func newWorker(p *Plan, line pace.Pacer, index, loops int) *worker {
+	w := &worker{
+		index: index, loops: loops, plan: p, pacer: line, edge: never,
+		timeout: p.Workload.Pacing.Timeout, backoff: p.Workload.Pacing.Backoff, segment: p.Workload.Pacing.SegmentBytes,
+		text: newRequestText(p), request: make([]byte, 0, 1024), scratch: make([]byte, 16<<10),
+	}
+	w.connect.RcvBuf = p.Workload.Pacing.RecvBufferBytes
+	w.connect.MaxSeg = p.Workload.Pacing.SegmentBytes
+	w.connect.NoDelay = true // a request is one send; Nagle could only delay it
+	w.response.Fields = make([]httpwire.Field, 0, httpwire.DefaultFields)
+	w.onTag = w.checkTag
+	if len(p.Sources) > 0 {
+		w.ports = newPorts(p.Sources, p.PortFirst, p.PortLast, index, loops)
+	}
+	w.users = share(p.Count, index, loops)
+	w.slots = make([]slot, w.users)
+	for i := range w.slots {
+		s := &w.slots[i]
+		s.number = uint32(p.First + (i*loops+index)*p.Stride)
+		s.cursor.Seed, s.cursor.Slot = p.Seed, s.number
+		s.bucket = line.Bucket()
+	}
+	return w
+}
+
+// share returns how many of n things that are dealt in turn loop index of loops gets.
+func share(n, index, loops int) int { return (n - index + loops - 1) / loops }
+
+// tick reads the clock and settles a window edge that has passed before anything else happens.
+func (w *worker) tick() clock.Instant {
+	now := w.net.Refresh()
+	for now >= w.edge {
+		w.settle()
+	}
+	return now
+}
+
+// ready returns how late an event is handled that cannot have been possible before since.
+func (w *worker) ready(now, since clock.Instant) time.Duration {
+	d := min(now.Sub(since), now.Sub(w.net.TurnStart())+w.net.Backlog())
+	return w.delay(d)
+}
+
+// delay notes one delay of our own.
+func (w *worker) delay(d time.Duration) time.Duration {
+	w.worst = max(w.worst, d)
+	return d
+}
+
+// arm wants the slot's timer at t. A timer that is set earlier is left alone and moved on when it fires.
+func (w *worker) arm(i uint32, s *slot, t clock.Instant) {
+	s.deadline = t
+	if t == never || s.alarm != 0 && s.alarm <= t {
+		return
+	}
+	s.alarm = t
+	w.net.SetTimer(controls+i, t)
+}
+
+// Accepted never happens: workers do not listen.
+func (w *worker) Accepted(loop.ID, int, netip.AddrPort) {}
+
+// Expired handles a timer. Loop goroutine. No allocation.
+func (w *worker) Expired(key uint32, due clock.Instant) {
+	now := w.tick()
+	if key < controls {
+		w.control(key, now)
+		return
+	}
+	i := key - controls
+	s := &w.slots[i]
+	s.alarm = 0
+	if now < s.deadline {
+		if s.deadline != never {
+			w.arm(i, s, s.deadline)
+		}
+		return
+	}
+	late := now.Sub(s.deadline)
+	s.deadline = never
+	switch s.state {
+	case connecting:
+		w.fail(i, s, now, failTimeout, "no connection")
+	case receiving:
+		if !s.metered {
+			w.fail(i, s, now, failTimeout, "no progress")
+			return
+		}
+		s.metered = false
+		s.slack += w.delay(late)
+		w.more(i, s, now)
+	case crediting:
+		s.late += w.delay(late)
+		w.finish(i, s, now)
+	case ending:
+		s.late += w.delay(late)
+		w.sum.finMissing++
+		w.drop(s, now)
+		w.dial(i, s, now)
+	case recovering:
+		s.late += w.delay(late)
+		w.spend(i, s, now)
+		w.next(i, s, now)
+	case parked:
+		if s.linked && s.ends {
+			w.sum.finMissing++
+			w.drop(s, now)
+		}
+	}
+}
+
+// control handles the worker's own timers.
+func (w *worker) control(key uint32, now clock.Instant) {
+	switch key {
+	case keyRamp:
+		w.ramp(now)
+	case keyPublish:
+		w.publish()
+		w.net.SetTimer(keyPublish, now.Add(publishEvery))
+	case keyTask:
+		w.taskOver(now)
+	case keyEdge: // tick has settled it
+	}
+}
+
+// ramp starts as many slots as the ramp allows by now.
+func (w *worker) ramp(now clock.Instant) {
+	allowed := int(float64(now.Sub(w.rampFrom))*w.rampRate) + 1 - w.ramped
+	for ; w.scan < w.target && allowed > 0 && !w.paused; w.scan++ {
+		s := &w.slots[w.scan]
+		if s.state != gone && s.state != parked {
+			continue
+		}
+		w.start(uint32(w.scan), s, now)
+		w.ramped++
+		allowed--
+	}
+	if w.scan < w.target && !w.paused {
+		w.net.SetTimer(keyRamp, now.Add(rampTick))
+	}
+	w.check()
+}
+
+// beginRamp starts idle slots at perSecond.
+func (w *worker) beginRamp(now clock.Instant, perSecond float64) {
+	w.scan, w.ramped, w.rampFrom, w.rampRate = 0, 0, now, perSecond/1e9
+	w.ramp(now)
+}
+
+// setLoad wants the first target slots in operation and all others gone.
+func (w *worker) setLoad(target int, s *workload.Sampler, gen uint64) {
+	now := w.tick()
+	w.target, w.sampler, w.gen, w.above = target, s, gen, 0
+	for i := range w.slots[:w.users] {
+		s := &w.slots[i]
+		switch {
+		case i < target:
+		case s.state == parked:
+			w.retire(s, now)
+		case s.state != gone:
+			w.above++
+		}
+	}
+	w.beginRamp(now, float64(w.plan.RampPerSecond)/float64(w.loops))
+}
+
+// pause lets every open operation end unpaced.
+func (w *worker) pause() {
+	now := w.tick()
+	w.paused = true
+	for i := range w.slots[:w.users] {
+		s := &w.slots[i]
+		switch s.state {
+		case receiving:
+			if s.metered {
+				s.metered = false
+				w.more(uint32(i), s, now)
+			}
+		case crediting:
+			w.finish(uint32(i), s, now)
+		case recovering:
+			w.spend(uint32(i), s, now)
+			w.next(uint32(i), s, now)
+		}
+	}
+	w.check()
+}
+
+// resume starts the slots again, within about a second: slower than the load asks by itself, so that it is no jolt.
+func (w *worker) resume(gen uint64) {
+	now := w.tick()
+	w.paused, w.gen = false, gen
+	w.beginRamp(now, max(float64(w.plan.RampPerSecond)/float64(w.loops), float64(w.target)))
+}
+
+// check tells those who wait for a full load or for silence.
+func (w *worker) check() {
+	if w.running == 0 {
+		w.idleWait = release(w.idleWait)
+	}
+	if w.above == 0 && (w.paused || w.running == w.target) {
+		w.reached.Store(w.gen)
+		w.readyWait = release(w.readyWait)
+	}
+}
+
+func release(waiting []chan struct{}) []chan struct{} {
+	for _, c := range waiting {
+		close(c)
+	}
+	return waiting[:0]
+}
+
+// snapshot is what Progress reads.
+type snapshot struct {
+	load, running, connected    atomic.Int64
+	ops, failed, connects, ours atomic.Uint64
+	bits, wire, late            atomic.Int64
+}
+
+func (w *worker) publish() {
+	p := &w.snap
+	p.load.Store(int64(w.target))
+	p.running.Store(int64(w.running))
+	p.connected.Store(int64(w.open))
+	p.ops.Store(w.sum.ops)
+	p.failed.Store(w.sum.failed)
+	p.connects.Store(w.sum.connects)
+	p.bits.Store(w.sum.bits)
+	p.wire.Store(w.sum.wire)
+	p.late.Store(int64(w.sum.late))
+	var ours uint64
+	for f, n := range w.trips.count {
+		if n > 0 && failure(f).ours() {
+			ours += n
+		}
+	}
+	p.ours.Store(ours)
+}
