@@ -94,6 +94,15 @@ type holds int
 
 func (h *holds) Release() { *h++ }
 
+func TestScratch(t *testing.T) {
+	var rs page.Response
+	for _, n := range []int{0, 10, 5000, 20} {
+		if b := rs.Scratch(n); len(b) != 0 || cap(b) < n {
+			t.Errorf("asked for %d, got %d of %d", n, len(b), cap(b))
+		}
+	}
+}
+
 func TestFilesAreReleasedOnce(t *testing.T) {
 	var first, second, third holds
 	var rs page.Response

@@ -19,6 +19,16 @@ type Response struct {
 	head   []byte // Room free bytes, then the head
 	file   File
 	tail   []byte
+	spare  []byte
+}
+
+// Scratch returns an empty slice with room for at least n bytes, for what a page puts together while it
+// serves, such as a path. It is valid until the next Scratch or Reset.
+func (rs *Response) Scratch(n int) []byte {
+	if cap(rs.spare) < n {
+		rs.spare = make([]byte, 0, max(n, 256))
+	}
+	return rs.spare[:0]
 }
 
 // Status sets the status code; 200 is the default.
@@ -28,12 +38,19 @@ func (rs *Response) Status(code int) { rs.status = code }
 func (rs *Response) Type(t string) { rs.ctype, rs.typed = t, true }
 
 // Cookie adds a Set-Cookie field with the given value.
-func (rs *Response) Cookie(value []byte) { rs.fields = appendField(rs.fields, "Set-Cookie", value) }
+func (rs *Response) Cookie(value []byte) {
+	b, _ := beginField(rs.fields, "Set-Cookie")
+	rs.fields = endField(append(b, value...), len(b))
+}
 
 // Field adds a header field. Carriers write Content-Type, Content-Length, Connection, Date and Server
 // themselves. A name that is not a token is dropped, and control bytes in the value become blanks, so
 // that data from a request cannot forge a header.
-func (rs *Response) Field(name, value string) { rs.fields = appendField(rs.fields, name, value) }
+func (rs *Response) Field(name, value string) {
+	if b, ok := beginField(rs.fields, name); ok {
+		rs.fields = endField(append(b, value...), len(b))
+	}
+}
 
 // Append appends to the body's head.
 func (rs *Response) Append(s string) *Response {
@@ -136,18 +153,20 @@ func (rs *Response) room() []byte {
 	return rs.head
 }
 
-func appendField[T string | []byte](b []byte, name string, value T) []byte {
+// beginField appends a field's name; on false the name is not a token and nothing was appended.
+func beginField(b []byte, name string) ([]byte, bool) {
 	if !token(name) {
-		return b
+		return b, false
 	}
-	b = append(b, name...)
-	b = append(b, ": "...)
-	for i := 0; i < len(value); i++ {
-		c := value[i]
+	return append(append(b, name...), ": "...), true
+}
+
+// endField makes the value from at on harmless and ends the line.
+func endField(b []byte, at int) []byte {
+	for i, c := range b[at:] {
 		if c < ' ' && c != '\t' || c == 0x7f {
-			c = ' '
+			b[at+i] = ' '
 		}
-		b = append(b, c)
 	}
 	return append(b, "\r\n"...)
 }
