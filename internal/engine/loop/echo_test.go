@@ -3,7 +3,6 @@
 package loop
 
 import (
-	"bytes"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -58,10 +57,7 @@ func TestEchoesManyConnectionsByteForByte(t *testing.T) {
 			}
 			defer c.Close()
 			rng := rand.New(rand.NewPCG(uint64(i), 1))
-			want := make([]byte, rng.IntN(300<<10)+1)
-			for k := range want {
-				want[k] = byte(rng.Uint32())
-			}
+			want := noise(rng.IntN(300<<10)+1, uint64(i))
 			wg.Go(func() {
 				for left := want; len(left) > 0; {
 					n := min(len(left), rng.IntN(50<<10)+1)
@@ -77,9 +73,7 @@ func TestEchoesManyConnectionsByteForByte(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if !bytes.Equal(got, want) {
-				t.Errorf("connection %d: echo differs", i)
-			}
+			same(t, got, want)
 		})
 	}
 	wg.Wait()

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,6 +15,7 @@ const (
 	acceptBurst = 64        // connections taken from one listener in one turn
 	recvBudget  = 256 << 10 // bytes one connection may receive in one turn
 	recvCharge  = 4 << 10   // least charge of one receive, so that tiny ones end too
+	turnBudget  = 4 << 20   // bytes all may receive in one turn beyond their first receive
 	sendMost    = 1 << 20   // bytes offered to the kernel for one connection at a time
 
 	// acceptPause is how long a listener rests after running out of descriptors.
@@ -56,6 +58,7 @@ type epoll struct {
 	buf       []byte
 	n         int // events of this turn
 	turn      uint32
+	spent     int // charged to the turn
 	listeners []*listener
 	starved   bool // a listener waits for room
 	leaving   bool // a listener is to be closed
@@ -93,7 +96,7 @@ func newEpoll(l *Loop, buffer int) (*epoll, error) {
 
 func (e *epoll) wait(l *Loop) (slept, full bool, err error) {
 	e.turn++
-	e.ready, e.later = e.later, e.ready
+	e.spent = 0
 	n, errno := epollPoll(e.fd, e.evs[:])
 	if n == 0 && errno == 0 {
 		if d := l.patience(); d != 0 {
@@ -164,9 +167,15 @@ func (e *epoll) complete() {
 
 func (e *epoll) flush() {
 	e.drain()
-	if !e.leaving {
-		return
+	if e.leaving {
+		e.leave()
+		e.drain()
 	}
+	e.ready, e.later = e.later, e.ready
+}
+
+// leave closes the listeners that StopListen named, once their backlogs are empty.
+func (e *epoll) leave() {
 	e.leaving = false
 	for i := 0; i < len(e.listeners); i++ {
 		if ln := e.listeners[i]; ln.leaving && ln.fd >= 0 {
@@ -176,12 +185,17 @@ func (e *epoll) flush() {
 			*ln = listener{fd: -1}
 		}
 	}
-	e.drain()
 }
 
-// drain serves the ready list, which may grow meanwhile; the budget ends that.
+// drain serves the ready list, which may grow meanwhile; the budgets end that. What a
+// spent turn leaves over goes before everything already postponed, or it would starve.
 func (e *epoll) drain() {
 	for i := 0; i < len(e.ready); i++ {
+		if e.spent >= turnBudget {
+			e.l.stats.Deferred += uint64(len(e.ready) - i)
+			e.later = slices.Insert(e.later, 0, e.ready[i:]...)
+			break
+		}
 		if c := e.l.table.find(e.ready[i]); c != nil {
 			e.serve(c)
 		}
@@ -266,7 +280,9 @@ func (e *epoll) charge(c *conn, n int) {
 	if c.turn != e.turn {
 		c.turn, c.used = e.turn, 0
 	}
-	c.used += int32(max(n, recvCharge))
+	n = max(n, recvCharge)
+	c.used += int32(n)
+	e.spent += n
 }
 
 func (e *epoll) recv(c *conn, most int) {

@@ -3,6 +3,9 @@
 package loop
 
 import (
+	"bytes"
+	"math/rand/v2"
+	"net"
 	"net/netip"
 	"testing"
 	"time"
@@ -117,4 +120,88 @@ func on(t testing.TB, l *Loop, f func()) {
 		t.Fatal("the loop has stopped")
 	}
 	await(t, done)
+}
+
+// turning lets a test turn the loop itself, on its own goroutine: what happens in
+// which turn is then exact.
+type turning struct {
+	t    testing.TB
+	l    *Loop
+	late bool
+}
+
+func turn(t testing.TB, l *Loop) *turning {
+	r := &turning{t: t, l: l}
+	watch := time.AfterFunc(patience, func() { l.Post(func() { r.late = true }) })
+	t.Cleanup(func() {
+		watch.Stop()
+		l.Stop()
+		if err := l.Run(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// once turns the loop once; it sleeps when nothing is ready.
+func (r *turning) once() {
+	r.t.Helper()
+	if _, err := r.l.turn(); err != nil {
+		r.t.Fatal(err)
+	}
+	if r.late {
+		r.t.Fatal("what the test waits for has not come")
+	}
+}
+
+// until turns the loop until done says so.
+func (r *turning) until(done func() bool) {
+	r.t.Helper()
+	for !done() {
+		r.once()
+	}
+}
+
+// dial connects to addr as an ordinary client.
+func dial(t testing.TB, addr netip.AddrPort) *net.TCPConn {
+	t.Helper()
+	c, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// peer accepts one connection on a loop the test turns and returns both ends.
+func (r *turning) peer(s *script, o ListenOptions) (ID, *net.TCPConn) {
+	r.t.Helper()
+	id, got := ID(0), false
+	before := s.accepted
+	s.accepted = func(i ID, _ int, _ netip.AddrPort) { id, got = i, true }
+	c := dial(r.t, listen(r.t, r.l, o))
+	r.until(func() bool { return got })
+	s.accepted = before
+	return id, c
+}
+
+// noise is n bytes that look the same at no two places.
+func noise(n int, seed uint64) []byte {
+	rng := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
+	b := make([]byte, n)
+	rng.Read(b)
+	return b
+}
+
+// same fails the test where got differs from want.
+func same(t testing.TB, got, want []byte) {
+	t.Helper()
+	if bytes.Equal(got, want) {
+		return
+	}
+	i := 0
+	for i < min(len(got), len(want)) && got[i] == want[i] {
+		i++
+	}
+	t.Errorf("%d bytes, want %d; they differ from byte %d on", len(got), len(want), i)
 }
