@@ -12,128 +12,329 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"net"
 	"net/netip"
+	"os"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
 	"time"
 
+	"tidemark.dev/internal/engine/loop"
+	"tidemark.dev/internal/ground/binlog"
+	"tidemark.dev/internal/ground/clock"
+	"tidemark.dev/internal/ground/fault"
+	"tidemark.dev/internal/ground/httpwire"
+	"tidemark.dev/internal/serve/cache"
 	"tidemark.dev/internal/serve/cgi"
+	"tidemark.dev/internal/serve/files"
+	"tidemark.dev/internal/serve/h1"
 	"tidemark.dev/page"
 )
 
-// Options describe a server. A zero number means the default named with the field; Default returns the
-// whole set with the switches on that should be on.
-type Options struct {
-	// Listen holds the addresses to listen on; port 0 lets the kernel choose. At least one.
-	Listen []netip.AddrPort
-	// Root is the document root. Empty: no files are served, only pages.
-	Root string
-	// Loops names the CPU of each event loop, -1 for a loop that is not pinned. Empty: one unpinned
-	// loop for each CPU the process may use.
-	Loops []int
-	// Backend is that of the loops: "auto" (or empty), "epoll", "io_uring".
-	Backend string
-	// Backlog is the length of each listener's queue; 4096. The kernel cuts it at net.core.somaxconn.
-	Backlog int
-	// DeferAccept lets the kernel keep a connection until its first bytes arrive (TCP_DEFER_ACCEPT).
-	DeferAccept bool
-	// SendBuffer and ReceiveBuffer are the sockets' sizes in bytes; 0 lets the kernel tune them.
-	SendBuffer, ReceiveBuffer int
-	// MaxConns bounds the open connections of all loops together; 0 leaves it to the descriptor limit.
-	// At the bound the kernel's queue holds new ones.
-	MaxConns int
+// Server is a set of loops that answer on the same addresses.
+type Server struct {
+	o        Options
+	addrs    []netip.AddrPort
+	cache    *cache.Cache
+	log      *os.File
+	workers  *h1.Workers
+	readers  *h1.Workers
+	opened   []page.Page
+	gateways []*cgi.Gateway
+	units    []*unit
 
-	// CacheBytes bounds the memory for file contents; 0 means a quarter of the machine's memory, at
-	// most 1 GiB.
-	CacheBytes int64
-	// CacheFileMax is the largest file kept in memory, in bytes; 128 KiB.
-	CacheFileMax int64
-	// SendfileMin is the size in bytes from which files go to the network by sendfile from a kept
-	// descriptor, never through memory of ours; 40 KiB (measured: below it one send of head and
-	// content together is cheaper).
-	SendfileMin int64
-	// CacheFiles bounds the kept descriptors; 0 means a quarter of the descriptor limit.
-	CacheFiles int
-	// CacheValid is how long a cached file is used before its metadata is compared again; 1 s.
-	CacheValid time.Duration
-	// CacheCooling keeps files out of the cache until they have been unchanged for that long; 0 admits
-	// them at once.
-	CacheCooling time.Duration
-
-	// KeepAlive lets connections serve more than one request.
-	KeepAlive bool
-	// KeepAliveTimeout ends a connection that waits for its next request; 75 s.
-	KeepAliveTimeout time.Duration
-	// KeepAliveMax is the greatest number of requests of one connection; 0 for no bound.
-	KeepAliveMax int
-	// HeaderTimeout bounds the time from the first byte of a request head (or from accept) to its
-	// end; 10 s.
-	HeaderTimeout time.Duration
-	// BodyTimeout bounds the time for a request body, plus one second for every 500 bytes of it; 20 s.
-	BodyTimeout time.Duration
-	// WriteTimeout ends a connection whose peer takes no byte of an answer for that long; 60 s.
-	WriteTimeout time.Duration
-	// BodyMax is the largest request body in bytes; 1 MiB.
-	BodyMax int64
-
-	// AccessLog is the path of the binary access log; empty: no log. Every loop appends its blocks to
-	// the same file.
-	AccessLog string
-	// Software is the Server header field; "Tidemark" if empty.
-	Software string
-	// Index names the files looked for in a directory, in order; index.html if nil.
-	Index []string
-	// Types maps extensions without the dot, in lower case, to content types, over the built-in table.
-	// "" is the type of names without extension, "*" that of unknown ones.
-	Types map[string]string
-	// Hidden serves files and directories whose name begins with a dot; otherwise they do not exist,
-	// except below /.well-known/.
-	Hidden bool
-
-	// Pages binds paths to dynamic pages.
-	Pages []Route
-	// Workers bounds the goroutines that run detached pages and read cold files; 64.
-	Workers int
+	mu      sync.Mutex
+	running bool
+	closed  chan struct{} // when Run has cleaned up
+	last    Stats         // then
 }
 
-// Route binds a path to a page, or to a CGI program.
-type Route struct {
-	// Path of the URL: exact, or a whole subtree if it ends in "/".
-	Path string
-	// Page answers the requests. The same value at several paths is opened once.
-	Page page.Page
-	// CGI runs a program for each request instead; Page must be nil.
-	CGI *cgi.Options
-	// Dir is the page's directory for its own data.
-	Dir string
-	// Settings are the page's options.
-	Settings map[string]string
+// unit is one loop with what is its own.
+type unit struct {
+	loop      *loop.Loop
+	carrier   *h1.Carrier
+	log       *binlog.Writer
+	listeners []int
 }
 
-// Default returns the options of a server as it should be: with keep-alive, without anything to serve.
-func Default() Options { return Options{KeepAlive: true} }
+// New makes a server: opens root, log and pages, and binds the addresses. Connections wait in the
+// kernel's queue until Run. A server that is not wanted after all is released by Run with a context
+// that has ended.
+func New(o Options) (*Server, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if len(o.Loops) == 0 {
+		for range runtime.GOMAXPROCS(0) {
+			o.Loops = append(o.Loops, -1)
+		}
+	}
+	s := &Server{o: o, closed: make(chan struct{})}
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	return s, nil
+}
 
-// Server is a set of running loops.
-type Server struct{ o Options }
+func (s *Server) open() (err error) {
+	o := &s.o
+	if o.Root != "" {
+		if s.cache, err = cache.New(s.cacheOptions()); err != nil {
+			return fault.Wrap(fault.Config, err, "document root")
+		}
+	}
+	if o.AccessLog != "" {
+		if s.log, err = binlog.Open(o.AccessLog); err != nil {
+			return fault.Wrap(fault.Config, err, "access log")
+		}
+	}
+	s.workers, s.readers = h1.NewWorkers(o.Workers), h1.NewWorkers(readers)
+	routes, err := s.openPages()
+	if err != nil {
+		return err
+	}
+	site, err := h1.NewSite(h1.Config{
+		Cache: s.cache, Index: o.Index, Routes: routes, Workers: s.workers, Readers: s.readers,
+		Software: o.Software, SendfileMin: o.SendfileMin,
+		KeepAlive: o.KeepAlive, KeepAliveMax: o.KeepAliveMax, KeepAliveTimeout: o.KeepAliveTimeout,
+		HeaderTimeout: o.HeaderTimeout, BodyTimeout: o.BodyTimeout, WriteTimeout: o.WriteTimeout,
+		BodyMax: o.BodyMax,
+	})
+	if err != nil {
+		return fault.Wrap(fault.Config, err, "")
+	}
+	for i, cpu := range o.Loops {
+		if err := s.openLoop(site, i, cpu); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
-// New makes a server: binds the addresses, opens root, log and pages.
-func New(o Options) (*Server, error) { return &Server{o: o}, nil }
+func (s *Server) cacheOptions() cache.Options {
+	o := &s.o
+	types := files.NewTypes(o.Types)
+	c := cache.Options{
+		Root: o.Root, Bytes: o.CacheBytes, FileMax: o.CacheFileMax, Inline: o.SendfileMin,
+		Files: o.CacheFiles, Valid: o.CacheValid, Cooling: o.CacheCooling,
+		Describe: func(b []byte, path string, size, modTime int64) ([]byte, cache.Meta) {
+			m := cache.Meta{
+				Type:     types.Of(path),
+				ETag:     string(files.AppendETag(nil, modTime, size)),
+				Modified: string(files.AppendModified(nil, modTime, time.Now().UnixNano())),
+			}
+			b = httpwire.AppendField(b, "Content-Type", m.Type)
+			b = append(b, "Content-Length: "...)
+			b = httpwire.AppendInt(b, size)
+			b = append(b, "\r\n"...)
+			b = httpwire.AppendField(b, "Last-Modified", m.Modified)
+			b = httpwire.AppendField(b, "ETag", m.ETag)
+			return append(b, "Accept-Ranges: bytes\r\n\r\n"...), m
+		},
+	}
+	if !o.Hidden {
+		c.Refuse = files.Hidden
+	}
+	return c
+}
+
+// openPages opens every page once, in the order of the routes.
+func (s *Server) openPages() (routes []h1.Route, err error) {
+	for _, r := range s.o.Pages {
+		p := r.Page
+		if r.CGI != nil {
+			g, err := cgi.New(*r.CGI)
+			if err != nil {
+				return nil, fault.Wrap(fault.Config, err, "page "+r.Path)
+			}
+			s.gateways = append(s.gateways, g)
+			p = g
+		}
+		if !s.isOpen(p) {
+			ctx := &page.Context{
+				Files: noFiles{}, Dir: r.Dir, Software: s.o.Software, Options: r.Settings,
+				Now: time.Now, Pid: os.Getpid(),
+			}
+			if s.cache != nil {
+				ctx.Files = s.cache
+			}
+			if err := p.Open(ctx); err != nil {
+				return nil, fault.Wrap(fault.Config, err, "page "+r.Path)
+			}
+			s.opened = append(s.opened, p)
+		}
+		routes = append(routes, h1.Route{Path: r.Path, Page: p})
+	}
+	return routes, nil
+}
+
+func (s *Server) isOpen(p page.Page) bool {
+	if !reflect.TypeOf(p).Comparable() {
+		return false
+	}
+	for _, q := range s.opened {
+		if reflect.TypeOf(q).Comparable() && q == p {
+			return true
+		}
+	}
+	return false
+}
+
+// noFiles is what pages see of a server without a document root.
+type noFiles struct{}
+
+func (noFiles) Open([]byte) (page.File, error) { return page.File{}, fs.ErrNotExist }
+
+func (s *Server) openLoop(site *h1.Site, index, cpu int) error {
+	u := &unit{}
+	if s.log != nil {
+		u.log = binlog.NewWriter(s.log, binlog.Options{Software: oneLine(s.o.Software)})
+	}
+	s.units = append(s.units, u)
+	u.carrier = site.Carrier(index, u.log)
+	conns := s.o.MaxConns
+	if n := len(s.o.Loops); conns > 0 {
+		conns = (conns + n - 1) / n
+	}
+	l, err := loop.New(loop.Options{Backend: s.o.Backend, CPU: cpu, MaxConns: conns}, u.carrier)
+	if err != nil {
+		return fault.Wrap(fault.Config, err, "")
+	}
+	u.loop = l
+	u.carrier.Attach(l)
+	for i, at := range s.o.Listen {
+		if index == 0 {
+			if err := vacant(at); err != nil {
+				return fault.Wrap(fault.Config, err, "")
+			}
+		} else {
+			at = s.addrs[i]
+		}
+		k, actual, err := l.Listen(at, loop.ListenOptions{
+			Backlog: s.o.Backlog, RcvBuf: s.o.ReceiveBuffer, SndBuf: s.o.SendBuffer,
+			NoDelay: true, DeferAccept: s.o.DeferAccept,
+		})
+		if err != nil {
+			return fault.Wrap(fault.Config, err, "")
+		}
+		if index == 0 {
+			s.addrs = append(s.addrs, actual)
+		}
+		u.listeners = append(u.listeners, k)
+		u.carrier.Listening(k, actual)
+	}
+	return nil
+}
+
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// vacant reports an address that another process listens on. The loops' own listeners share their
+// address on purpose (SO_REUSEPORT), and would share it with a forgotten server just as well.
+func vacant(at netip.AddrPort) error {
+	if at.Port() == 0 {
+		return nil
+	}
+	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
 
 // Addrs returns the addresses listened on, in the order of Options.Listen.
-func (s *Server) Addrs() []netip.AddrPort { return nil }
+func (s *Server) Addrs() []netip.AddrPort { return s.addrs }
 
-// Run serves until ctx ends, then stops gracefully: accepts no more, finishes open answers with
-// Connection: close, and cuts what is left at the deadline set by ShutdownTimeout.
-func (s *Server) Run(ctx context.Context) error { return errors.ErrUnsupported }
+// Run serves until ctx ends, then stops gracefully: it accepts no more, finishes what is open with
+// Connection: close, and cuts what is left after Options.ShutdownTimeout. Everything is released when it
+// returns. An error says that a loop, a page or the log failed; call Run once.
+func (s *Server) Run(ctx context.Context) error {
+	s.mu.Lock()
+	if s.running {
+		s.mu.Unlock()
+		return errors.New("server: Run called twice")
+	}
+	s.running = true
+	s.mu.Unlock()
 
-// Stats is a sum over all loops.
-type Stats struct {
-	Accepted, Open                        int64
-	Requests, Responses                   int64
-	Bytes                                 int64
-	Errors, Aborted, Timeouts             int64
-	CacheHits, CacheMisses, CacheEvicted  int64
-	CacheBytes, CacheEntries, CacheOpened int64
-	LogWaits                              int64
+	ended := make(chan error, len(s.units))
+	for _, u := range s.units {
+		go func() { ended <- u.loop.Run() }()
+	}
+	var failed error
+	left := len(s.units)
+	select {
+	case <-ctx.Done():
+	case err := <-ended:
+		left--
+		failed = fmt.Errorf("a loop has ended: %w", err)
+	}
+	deadline := clock.Now().Add(s.o.ShutdownTimeout)
+	for _, u := range s.units {
+		u.loop.Post(func() {
+			for _, k := range u.listeners {
+				u.loop.StopListen(k)
+			}
+			u.carrier.Stop(deadline, u.loop.Stop)
+		})
+	}
+	for range left {
+		if err := <-ended; err != nil && failed == nil {
+			failed = err
+		}
+	}
+	return errors.Join(failed, s.release())
 }
 
-// Stats returns the counters. Any goroutine; waits for the loops' present turns.
-func (s *Server) Stats() Stats { return Stats{} }
+// release closes everything. The loops have ended or were never run.
+func (s *Server) release() error {
+	var errs []error
+	for _, g := range s.gateways {
+		errs = append(errs, g.Close()) // ends the programs that workers wait for
+	}
+	if s.workers != nil {
+		limit := time.After(s.o.ShutdownTimeout)
+		for _, done := range []<-chan struct{}{s.workers.Close(), s.readers.Close()} {
+			select {
+			case <-done:
+			case <-limit:
+				errs = append(errs, errors.New("a page is still at work, it is left alone"))
+			}
+		}
+	}
+	for i := len(s.opened) - 1; i >= 0; i-- {
+		if _, is := s.opened[i].(*cgi.Gateway); !is {
+			errs = append(errs, s.opened[i].Close())
+		}
+	}
+	for _, u := range s.units {
+		if u.loop != nil { // of no effect on one that has run
+			u.loop.Stop()
+			_ = u.loop.Run()
+		}
+		if u.log != nil {
+			errs = append(errs, u.log.Close())
+		}
+	}
+	if s.log != nil {
+		errs = append(errs, s.log.Close())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = s.sum()
+	if s.cache != nil {
+		s.cache.Close()
+	}
+	close(s.closed)
+	return errors.Join(errs...)
+}
