@@ -30,6 +30,9 @@ type Request struct {
 	// Fields holds all header fields as received: lines "Name: value" that end with CRLF, without the
 	// request line. EachField walks them.
 	Fields []byte
+	// Done is closed when nobody waits for the answer any more, so that a detached page can stop early;
+	// nil where the carrier cannot tell.
+	Done <-chan struct{}
 }
 
 // EachField calls yield for every header field, in order, until it returns false.

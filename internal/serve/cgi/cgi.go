@@ -1,8 +1,23 @@
 // Package cgi runs CGI programs for a server: one process per request, RFC 3875.
+//
+// A Gateway is a page.Page, so it is routed like any other: make it with New, hand it to a carrier. All
+// its requests are detached.
+//
+// The program gets a clean environment, an empty or whole standard input, and a process group of its
+// own. When it ends, or its time is up, or nobody waits for the answer, the whole group is killed before
+// the process is reaped, so that nothing it started stays behind; only a process that left the group by
+// setsid can. What the program wrote counts only if it wrote a correct header, kept the limits, and
+// exited with status 0: half an answer is a 502, not a 200.
+//
+// The package does not stream (the answer's length is known when the page is done), does not turn a
+// query into program arguments (the cause of CVE-2012-1823), and does not follow local redirects: the
+// client gets them as a 302.
 package cgi
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"time"
 
 	"tidemark.dev/page"
@@ -10,41 +25,75 @@ import (
 
 // Options of a Gateway.
 type Options struct {
-	// Program is the absolute path of the program; Args its arguments.
+	// Program is the absolute path of the program; Args are its arguments.
 	Program string
 	Args    []string
 	// Dir is the working directory; empty means the program's own.
 	Dir string
-	// Env holds extra variables, "NAME=value"; nothing is inherited.
+	// Env holds variables as "NAME=value", such as DOCUMENT_ROOT. Nothing is inherited from the server;
+	// PATH has a default. Where the request sets a variable of the same name, the request wins.
 	Env []string
-	// Timeout limits one process from start to end; 0 means 30 s.
+	// Stderr gets what programs write to their standard error; nil discards it.
+	Stderr *os.File
+	// Timeout limits one request, waiting for a place included; 0 means 30 s.
 	Timeout time.Duration
-	// MaxOutput limits what one process may write, in bytes; 0 means 16 MiB.
+	// MaxOutput limits the body a program may write, in bytes; 0 means 16 MiB.
 	MaxOutput int64
-	// MaxProcesses limits the processes running at once; more requests wait for a place until their
-	// timeout; 0 means 64.
+	// MaxProcesses limits the processes that run at once; 0 means 64. More requests wait.
 	MaxProcesses int
 }
 
-// Gateway is a page that answers every request with a process of its own. Always detached.
-type Gateway struct{ o Options }
+const (
+	defaultTimeout   = 30 * time.Second
+	defaultOutput    = 16 << 20
+	defaultProcesses = 64
+	defaultPath      = "PATH=/usr/local/bin:/usr/bin:/bin"
+)
 
-// New makes a Gateway. Needs Linux or another Unix.
-func New(o Options) (*Gateway, error) {
-	if o.Program == "" {
-		return nil, errors.New("cgi: no program")
+// Check reports what is wrong with o.
+func (o *Options) Check() error {
+	switch {
+	case o.Program == "":
+		return errors.New("cgi: no program")
+	case !filepath.IsAbs(o.Program):
+		return errors.New("cgi: program " + o.Program + " is not an absolute path")
+	case o.Timeout < 0 || o.MaxOutput < 0 || o.MaxProcesses < 0:
+		return errors.New("cgi: negative limit for " + o.Program)
 	}
-	return &Gateway{o}, nil
+	return nil
 }
 
-// Open implements page.Page.
-func (g *Gateway) Open(*page.Context) error { return nil }
+func (o Options) withDefaults() Options {
+	if o.Dir == "" {
+		o.Dir = filepath.Dir(o.Program)
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.MaxOutput == 0 {
+		o.MaxOutput = defaultOutput
+	}
+	if o.MaxProcesses == 0 {
+		o.MaxProcesses = defaultProcesses
+	}
+	return o
+}
 
 // Detached implements page.Detacher.
 func (g *Gateway) Detached(*page.Request) bool { return true }
 
-// Serve implements page.Page. Any goroutine; blocks until the process has ended.
-func (g *Gateway) Serve(rq *page.Request, rs *page.Response) { rs.Status(502) }
+// Counts says how the requests of a Gateway ended.
+type Counts struct {
+	Served  int64 // answered as the program wanted
+	Failed  int64 // 502: bad header, too much output, non-zero exit, no start
+	Expired int64 // 504: out of time while running
+	Refused int64 // 503: no place in time, or closing; 400: not fit for an environment
+}
 
-// Close implements page.Page: kills what still runs and waits for it.
-func (g *Gateway) Close() error { return nil }
+// refuse answers for the gateway itself.
+func refuse(rs *page.Response, status int, why string) {
+	rs.Clear()
+	rs.Status(status)
+	rs.Type("text/plain; charset=utf-8")
+	rs.Append(why).Append("\n")
+}
