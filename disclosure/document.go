@@ -38,6 +38,7 @@ type Document struct {
 	Hosts         []Host        `json:"hosts"`
 	Search        *Search       `json:"search,omitempty"`
 	Iterations    []Iteration   `json:"iterations"`
+	Log           *LogCheck     `json:"access_log,omitempty"`
 }
 
 // Tool is the program that made the document.

@@ -189,15 +189,12 @@ type SlotRecord struct {
 
 // Second is one second of one iteration, over all agents: a line of the seconds file.
 type Second struct {
-	Iteration    int    `json:"iteration_number"`
-	Second       int    `json:"second_number"` // from 0, of the window
-	Ops          uint64 `json:"operations_count"`
-	Failed       uint64 `json:"failed_operations_count"`
-	CreditedBits int64  `json:"credited_bits"`
-	WireBytes    int64  `json:"received_bytes"`
-	OpTime       int64  `json:"operation_time_nanoseconds"`
-	Late         int64  `json:"late_nanoseconds"`
-	WorstLate    int64  `json:"worst_late_nanoseconds"`
-	Connects     uint64 `json:"connections_opened_count"`
-	Open         int    `json:"open_connections"`
+	Iteration int    `json:"iteration_number"`
+	Second    int    `json:"second_number"` // from 0, of the window
+	Ops       uint64 `json:"operations_count"`
+	Failed    uint64 `json:"failed_operations_count"`
+	Bits      int64  `json:"received_bits"` // of the HTTP layer
+	Late      int64  `json:"late_nanoseconds"`
+	Connects  uint64 `json:"connections_opened_count"`
+	Open      int    `json:"open_connections"` // at the end of the second
 }

@@ -235,6 +235,7 @@ func TestSummary(t *testing.T) {
 		{"posts lost", full, []Judgement{pass(200), pass(200), Judge(rule, lost)}, "The target broke the rules. Iteration 3: 3 of 40 acknowledged POST records are not in the target's log.", 3, 0, false},
 		{"invalid before broken", full, []Judgement{Judge(rule, void), Judge(rule, lost)}, "Invalid:", 2, 0, false},
 		{"two only", full, []Judgement{pass(200), pass(200)}, "Does not pass at 200 connections. A score takes 3 iterations, not 2.", 3, 0, true},
+		{"two only, and not comparable", Setting{Local: true}, []Judgement{pass(200), pass(200)}, "Does not pass at 200 connections. A score takes 3", 3, 0, false},
 		{"none", full, nil, "Invalid: the instrument was not able to measure. No iteration was measured.", 2, 0, false},
 		{"quick", Setting{Local: true, Overrides: []string{"window=8s"}}, []Judgement{pass(200), pass(200), pass(200)}, "Passes:", 0, 200, false},
 		{"jumbo frames", Setting{Full: true, MTU: 9000}, []Judgement{pass(200), pass(200), pass(200)}, "Passes:", 0, 200, false},

@@ -116,7 +116,7 @@ func Summarize(set Setting, js []Judgement) Summary {
 				Value: float64(j.Requested), Limit: float64(s.Load), Unit: "connections"})
 		}
 	}
-	if n := len(js); n > 0 && n < Proofs {
+	if n := len(js); n > 0 && n < Proofs && !s.decided() {
 		s.add(Reason{Code: "too_few_iterations", Origin: fault.Driver, Effect: NotPassing,
 			Text: fmt.Sprintf("a score takes %d iterations, not %d", Proofs, n), Value: float64(n), Limit: Proofs, Unit: "iterations"})
 	}
@@ -135,6 +135,11 @@ func (s *Summary) add(r Reason) {
 	if !slices.ContainsFunc(s.Reasons, func(o Reason) bool { return o.Code == r.Code }) {
 		s.Reasons = append(s.Reasons, r)
 	}
+}
+
+// decided reports whether some reason already takes the verdict away.
+func (s *Summary) decided() bool {
+	return slices.ContainsFunc(s.Reasons, func(r Reason) bool { return r.Effect > Incomparable })
 }
 
 func (s *Summary) conclude(js []Judgement) {

@@ -279,7 +279,7 @@ func (s *Search) proofDone(o Outcome) {
 	case o.Verdict == Invalid:
 		if !s.repeat(s.opt.Repeats) {
 			s.finish(Result{Answer: Doomed, Load: 0, Invalid: true,
-				Why: why(fmt.Sprintf("a proof at %d stayed invalid, attempt %d included", o.Load, s.step.Attempt), o.Why)})
+				Why: why(fmt.Sprintf("at %d a proof was invalid, %d of %d attempts", o.Load, s.step.Attempt, s.step.Attempt), o.Why)})
 		}
 		return
 	case s.opt.Fixed > 0 && o.Verdict == DriverLimit:
