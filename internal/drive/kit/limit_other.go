@@ -1,0 +1,5 @@
+//go:build !linux
+
+package kit
+
+func descriptorLimit() uint64 { return 1024 }

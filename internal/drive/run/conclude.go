@@ -1,0 +1,171 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tidemark.dev/disclosure"
+	"tidemark.dev/internal/drive/record"
+	"tidemark.dev/internal/drive/slot"
+	"tidemark.dev/internal/ground/fault"
+	"tidemark.dev/internal/model/conform"
+	"tidemark.dev/internal/model/search"
+)
+
+// Exit codes of a run, as DESIGN.md lists them.
+const (
+	exitPasses      = 0
+	exitSetup       = 1
+	exitInvalid     = 2
+	exitFails       = 3
+	exitInterrupted = 130
+)
+
+// answer turns what the search and the proofs say into the verdict of the document.
+func (b *bench) answer(r search.Result) {
+	v := &b.doc.Verdict
+	set := conform.Setting{
+		Full: b.o.Profile.Name == "full", Overrides: b.o.Overrides, Local: b.o.Server != "" && b.o.Agents == 0, MTU: b.doc.Configuration.Drivers.MTU,
+	}
+	sum := conform.Summarize(set, b.judgements)
+	v.Reasons = record.FromReasons(sum.Reasons)
+	b.doc.Run.Comparable = sum.Comparable
+	for _, reason := range sum.Reasons {
+		if reason.Effect == conform.Incomparable {
+			b.doc.Run.Incomparable = append(b.doc.Run.Incomparable, record.FromReasons([]conform.Reason{reason})...)
+		}
+	}
+	if len(b.judgements) == 0 { // no load got as far as a proof
+		v.Word, v.ExitCode = disclosure.DoesNotPass, exitFails
+		if r.Invalid {
+			v.Word, v.ExitCode = disclosure.InvalidRun, exitInvalid
+		}
+		v.Words = r.Why
+		return
+	}
+	v.Words, v.ExitCode, v.Load = sum.Words, sum.ExitCode, sum.Load
+	switch {
+	case !sum.Valid:
+		v.Word = disclosure.InvalidRun
+	case sum.Broke:
+		v.Word = disclosure.BrokeRules
+	case !sum.Passing:
+		v.Word = disclosure.DoesNotPass
+	default:
+		v.Word, v.Score = disclosure.Passes, sum.Score
+		v.AtLeast = r.Answer == search.AtLeast || r.Answer == search.AtLeastDriver
+		v.Driver = r.Answer == search.AtLeastDriver
+		v.MedianIteration = b.markScored(sum.Median)
+		if v.AtLeast {
+			v.Words += " " + r.Why
+		}
+	}
+}
+
+// markScored marks the iterations the score was taken from and returns the number of the median one.
+func (b *bench) markScored(median int) (number int) {
+	seen := 0
+	for i := range b.doc.Iterations {
+		it := &b.doc.Iterations[i]
+		if it.Kind != "proof" || !it.Valid || it.Requested != b.doc.Verdict.Load {
+			continue
+		}
+		it.Scored = true
+		if seen == median {
+			number = it.Number
+		}
+		seen++
+	}
+	return number
+}
+
+// settle stops the target in good order and compares its access log with what the drivers and the probe counted:
+// operation for operation and byte for byte.
+func (b *bench) settle(ctx context.Context) error {
+	b.o.Events.phase(PhaseStop, "draining, stopping, comparing logs")
+	if err := b.drivers.pause(ctx, drainLimit); err != nil && ctx.Err() != nil {
+		return err
+	}
+	ops, bytes, failed, err := b.totals(ctx)
+	if err != nil {
+		return err
+	}
+	if b.target == nil || b.kit.Total == nil {
+		return nil
+	}
+	running := b.target
+	b.target = nil
+	if err := running.Stop(10 * time.Second); err != nil {
+		return err
+	}
+	log := &disclosure.LogCheck{
+		DriverOps: ops + b.probe.ops.Load(), DriverBytes: bytes + b.probe.bytes.Load(), Path: b.kit.Log,
+	}
+	b.doc.Log = log
+	if log.LogOps, log.LogBytes, err = b.kit.Total(b.kit.Log); err != nil {
+		log.Why = err.Error()
+		return nil
+	}
+	log.Agree = log.LogOps == log.DriverOps && log.LogBytes == log.DriverBytes
+	switch {
+	case log.Agree:
+	case failed > 0:
+		log.Why = fmt.Sprintf("%d operations failed on the way; the log may or may not hold them", failed)
+	case b.probe.unsure.Load() > 0:
+		log.Why = fmt.Sprintf("%d housekeeping requests failed on the way", b.probe.unsure.Load())
+	case b.unsettled != "":
+		log.Why = b.unsettled
+	default:
+		log.Why = "the access log does not hold what the drivers received"
+	}
+	if !log.Agree {
+		b.o.Events.note(fmt.Sprintf("access log: %d operations and %d bytes; drivers: %d and %d (%s)",
+			log.LogOps, log.LogBytes, log.DriverOps, log.DriverBytes, log.Why))
+	}
+	return nil
+}
+
+// totals asks the drained agents for everything they did since they started.
+func (b *bench) totals(ctx context.Context) (ops, bytes, failed int64, err error) {
+	for _, a := range b.drivers.agents {
+		var p slot.Progress
+		if err := b.drivers.prime.Call(ctx, a.Agent, verbTotals, struct{}{}, &p); err != nil {
+			return 0, 0, 0, err
+		}
+		ops += int64(p.Ops + p.Failed)
+		failed += int64(p.Failed)
+		bytes += p.WireBytes
+	}
+	return ops, bytes, failed, nil
+}
+
+// conclude writes the end of the document: what err did to the run, or what the validation found.
+func (b *bench) conclude(err error) {
+	v := &b.doc.Verdict
+	b.doc.Run.FinishedAt = time.Now().UTC().Format(time.RFC3339)
+	b.doc.State = disclosure.Complete
+	switch {
+	case errors.Is(err, ErrInterrupted):
+		b.doc.State, v.ExitCode = disclosure.Interrupted, exitInterrupted
+		v.Word, v.Words = disclosure.NoVerdict, "interrupted before there was a verdict"
+		v.Score = 0
+	case err != nil:
+		b.doc.State, v.ExitCode = disclosure.Failed, exitSetup
+		v.Word, v.Words, v.Score = disclosure.NoVerdict, err.Error(), 0
+		if b.drivers != nil { // load was under way: the instrument was not able to measure to the end
+			v.Word, v.ExitCode = disclosure.InvalidRun, exitInvalid
+		}
+		v.Hints = append(v.Hints, fault.Hints(err)...)
+		v.Reasons = append(v.Reasons, disclosure.Reason{
+			Code: "run_ended_early", Text: err.Error(), Effect: "invalid", Origin: fault.OriginOf(err).String(),
+		})
+	case b.valid != nil && len(b.valid.broke) > 0:
+		v.Word, v.ExitCode = disclosure.BrokeRules, exitFails
+		v.Words = "the target broke the rules: " + b.valid.broke[0]
+		for _, text := range b.valid.broke {
+			v.Reasons = append(v.Reasons, disclosure.Reason{Code: "validation", Text: text, Effect: "broke_rules", Origin: fault.Target.String()})
+		}
+	}
+}

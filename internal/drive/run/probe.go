@@ -1,0 +1,169 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"tidemark.dev/internal/ground/fault"
+	"tidemark.dev/internal/model/web99"
+	"tidemark.dev/internal/model/workload"
+)
+
+// probe is the prime's own small client: operational validation, Reset, Fetch and the tables. It counts what it
+// asks for and receives, so that the server's log can be compared to the byte.
+type probe struct {
+	client *http.Client
+	base   string
+	routes workload.Routes
+
+	ops, bytes atomic.Int64
+	// unsure counts requests that failed on the way: the log may hold them or not.
+	unsure atomic.Int64
+}
+
+// probeTimeout bounds one request of the probe. It is generous: a server that stalls is judged by the measurement,
+// not by its first answer.
+const probeTimeout = 90 * time.Second
+
+func newProbe(target netip.AddrPort, host string, routes workload.Routes) *probe {
+	p := &probe{base: "http://" + host, routes: routes}
+	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	p.client = &http.Client{
+		Timeout: probeTimeout,
+		Transport: &http.Transport{
+			DisableCompression: true,
+			DisableKeepAlives:  true, // one connection a request: nothing to be reset in between
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				c, err := dialer.DialContext(ctx, "tcp", target.String())
+				if err != nil {
+					return nil, err
+				}
+				return &countedConn{Conn: c, n: &p.bytes}, nil
+			},
+		},
+	}
+	return p
+}
+
+type countedConn struct {
+	net.Conn
+	n *atomic.Int64
+}
+
+func (c *countedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// answer is a complete response.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	// head is the number of bytes before the body.
+	head int
+}
+
+// do sends one request and reads the whole answer. A connection that fails before an answer is tried again, three
+// times in all: whether a server refuses connections is for the measurement to say.
+func (p *probe) do(ctx context.Context, method, target, cookie string, body []byte) (*answer, error) {
+	var last error
+	for range 3 {
+		a, err := p.once(ctx, method, target, cookie, body)
+		if err == nil {
+			return a, nil
+		}
+		last = err
+		if ctx.Err() != nil || method == http.MethodPost {
+			break // a POST may have been carried out
+		}
+	}
+	return nil, fault.Wrap(fault.Target, last, method+" "+target)
+}
+
+func (p *probe) once(ctx context.Context, method, target, cookie string, body []byte) (*answer, error) {
+	rq, err := http.NewRequestWithContext(ctx, method, p.base+target, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	rq.Header.Set("User-Agent", "tidemark")
+	if cookie != "" {
+		rq.Header.Set("Cookie", cookie)
+	}
+	if method == http.MethodPost {
+		rq.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	before := p.bytes.Load()
+	rs, err := p.client.Do(rq)
+	if err != nil {
+		p.unsure.Add(1)
+		return nil, err
+	}
+	defer rs.Body.Close()
+	b, err := io.ReadAll(rs.Body)
+	if err != nil {
+		p.unsure.Add(1)
+		return nil, err
+	}
+	p.ops.Add(1)
+	return &answer{status: rs.StatusCode, header: rs.Header, body: b, head: int(p.bytes.Load()-before) - len(b)}, nil
+}
+
+// content sends a dynamic request and takes the page's file content out of its wrapper.
+func (p *probe) content(ctx context.Context, target string) ([]byte, *answer, error) {
+	a, err := p.do(ctx, http.MethodGet, target, "", nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if a.status != http.StatusOK {
+		return nil, a, fault.New(fault.Target, "GET %s: status %d", target, a.status)
+	}
+	content, why := unwrap(a.body)
+	if why != "" {
+		return nil, a, fault.New(fault.Target, "GET %s: %s", target, why)
+	}
+	return content, a, nil
+}
+
+// unwrap returns what stands between a page's head and tail, or why it is not a page.
+func unwrap(body []byte) (content []byte, why string) {
+	var w web99.Wrapper
+	n := web99.ParseHead(body, &w)
+	if n <= 0 {
+		return nil, "the answer is not a web99 page"
+	}
+	tail := web99.Tail()
+	if !bytes.HasSuffix(body[n:], tail) {
+		return nil, "the page is cut off"
+	}
+	return body[n : len(body)-len(tail)], ""
+}
+
+// reset carries out the Reset command and returns the tables it made.
+func (p *probe) reset(ctx context.Context, r web99.Reset) (users, ads []byte, err error) {
+	query := web99.AppendReset(nil, &r)
+	if _, _, err := p.content(ctx, p.routes.Command+"?"+string(query)); err != nil {
+		return nil, nil, err
+	}
+	if users, _, err = p.content(ctx, p.routes.Get+"?/"+web99.PersonalityName); err != nil {
+		return nil, nil, err
+	}
+	users = bytes.Clone(users)
+	if ads, _, err = p.content(ctx, p.routes.Get+"?/"+web99.AdsName); err != nil {
+		return nil, nil, err
+	}
+	return users, bytes.Clone(ads), nil
+}
+
+// fetch returns the post log.
+func (p *probe) fetch(ctx context.Context) ([]byte, error) {
+	log, _, err := p.content(ctx, p.routes.Command+"?"+string(web99.AppendFetch(nil)))
+	return log, err
+}
