@@ -21,7 +21,7 @@ type Interface struct {
 
 func (f *files) interfaces() []Interface {
 	const base = "sys/class/net"
-	var list []Interface
+	list := []Interface{}
 	for _, name := range f.names(base) {
 		dir := base + "/" + name
 		i := Interface{
