@@ -78,16 +78,15 @@ func lineEnd(b []byte, i int, bareLF bool) int {
 // connection.
 type framing struct {
 	length         int64 // -1: none seen
-	mayRepeat      bool  // Content-Length may be sent again with the same value
 	coded          bool  // Transfer-Encoding seen
 	close, persist bool  // options seen in Connection
 }
 
 // contentLength takes one Content-Length value. RFC 9112 section 6.3 leaves it
-// open whether equal values are one value; in a request they smell of smuggling.
+// open whether equal values count as one; who sends two cannot be trusted.
 func (f *framing) contentLength(v []byte) fault {
 	n, ok := decimal(v)
-	if !ok || f.length >= 0 && (!f.mayRepeat || f.length != n) {
+	if !ok || f.length >= 0 {
 		return badLength
 	}
 	f.length = n

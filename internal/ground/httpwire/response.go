@@ -34,9 +34,9 @@ func refuse(reason string) error { return &ParseError{reason} }
 //	0, nil       b is the beginning of a head: call again with more
 //	0, err       not an HTTP/1 response; err is a *ParseError
 //
-// It takes LF alone as a line end, a missing reason and a repeated equal
-// Content-Length, as real servers send them; it refuses folded lines and every
-// head whose body cannot be delimited with certainty.
+// It takes LF alone as a line end and a status without a reason, as real servers
+// send them; it refuses folded lines and every head whose body cannot be
+// delimited with certainty.
 //
 // Any goroutine. No allocation once r.Fields has grown, but for an error. Never
 // blocks. r aliases b.
@@ -67,7 +67,7 @@ func (r *Response) parse(b []byte, l Limits) (n int, err error) {
 
 // settle decides what the fields mean, one by one and together.
 func (r *Response) settle() fault {
-	f := framing{length: -1, mayRepeat: true}
+	f := framing{length: -1}
 	for i := range r.Fields {
 		if bad := r.note(r.Fields[i].Name, r.Fields[i].Value, &f); bad != more {
 			return bad
