@@ -97,6 +97,9 @@ func newEpoll(l *Loop, buffer int) (*epoll, error) {
 func (e *epoll) wait(l *Loop) (slept, full bool, err error) {
 	e.turn++
 	e.spent = 0
+	// Not a swap: before the first turn both lists may hold something.
+	e.ready = append(e.ready, e.later...)
+	e.later = e.later[:0]
 	n, errno := epollPoll(e.fd, e.evs[:])
 	if n == 0 && errno == 0 {
 		if d := l.patience(); d != 0 {
@@ -171,7 +174,6 @@ func (e *epoll) flush() {
 		e.leave()
 		e.drain()
 	}
-	e.ready, e.later = e.later, e.ready
 }
 
 // leave closes the listeners that StopListen named, once their backlogs are empty.

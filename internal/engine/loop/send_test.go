@@ -13,44 +13,28 @@ import (
 	"testing"
 )
 
-// slowly reads c to its end in small pieces, letting the loop turn in between.
+// slowly reads c to its end in small pieces while the loop turns, and starts only now:
+// whatever the kernel did not take before has to wait.
 func (r *turning) slowly(c *net.TCPConn, piece int, done func() bool) []byte {
 	r.t.Helper()
 	all := make(chan []byte, 1)
-	step := make(chan struct{})
 	go func() {
 		var got []byte
 		b := make([]byte, piece)
-		for range step {
+		for {
 			n, err := c.Read(b)
 			got = append(got, b[:n]...)
 			if err != nil {
 				if err != io.EOF {
 					r.t.Error(err)
 				}
-				break
+				all <- got
+				return
 			}
 		}
-		all <- got
 	}()
-	for !done() {
-		select {
-		case step <- struct{}{}:
-		case got := <-all:
-			r.t.Fatalf("the stream ended after %d bytes, before the sender knew", len(got))
-		default: // the reader waits for bytes
-		}
-		// A turn must not sleep here: the reader may owe us the next event.
-		r.l.Post(func() {})
-		r.once()
-	}
-	close(step)
-	got := <-all
-	rest, err := io.ReadAll(c)
-	if err != nil {
-		r.t.Error(err)
-	}
-	return append(got, rest...)
+	r.until(done)
+	return await(r.t, all)
 }
 
 func TestSendContinuesForASlowReader(t *testing.T) {
@@ -207,8 +191,8 @@ func TestUnfinishedSendEndsWithTheReset(t *testing.T) {
 	s := &script{sent: func(_ ID, err error) { sent = err }}
 	r := turn(t, made(t, Options{}, s))
 	id, c := r.peer(s, ListenOptions{})
-	if r.l.Send(id, nil, make([]byte, 64<<20), nil) {
-		t.Fatal("the kernel took 64 MiB")
+	if r.l.Send(id, nil, make([]byte, 16<<20), nil) {
+		t.Fatal("the kernel took 16 MiB")
 	}
 	c.SetLinger(0)
 	c.Close()
@@ -225,8 +209,8 @@ func TestTwoSendsAtOncePanic(t *testing.T) {
 	s := &script{}
 	r := turn(t, made(t, Options{}, s))
 	id, _ := r.peer(s, ListenOptions{})
-	if r.l.Send(id, nil, make([]byte, 64<<20), nil) {
-		t.Fatal("the kernel took 64 MiB")
+	if r.l.Send(id, nil, make([]byte, 16<<20), nil) {
+		t.Fatal("the kernel took 16 MiB")
 	}
 	for name, f := range map[string]func(){
 		"Send":     func() { r.l.Send(id, []byte("x"), nil, nil) },
