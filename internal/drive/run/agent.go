@@ -3,13 +3,13 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/netip"
 	"os"
 	"runtime"
 	"sync"
 	"time"
 
-	"tidemark.dev/disclosure"
 	"tidemark.dev/internal/drive/fleet"
 	"tidemark.dev/internal/drive/slot"
 	"tidemark.dev/internal/ground/clock"
@@ -117,7 +117,7 @@ func Agent(ctx context.Context, o AgentOptions) error {
 		URL: o.URL, Token: o.Token, Credentials: o.Credentials, Run: o.Run,
 		Info: fleet.Info{Agent: o.Name, Host: host, Pid: os.Getpid(), CPUs: availableCPUs(), DescriptorLimit: descriptorLimit()},
 		Verbs: map[string]fleet.Verb{
-			verbInspect: func(context.Context, json.RawMessage) (any, error) { return hostFacts(host), nil },
+			verbInspect: func(context.Context, json.RawMessage) (any, error) { return Host() },
 			verbPlan:    verb(a.plan),
 			verbTables: verb(func(_ context.Context, m tablesMessage) (any, error) {
 				return a.with(func(e *slot.Engine) error { return e.SetTables(m.Users, m.Ads) })
@@ -169,12 +169,16 @@ func verb[M any](f func(context.Context, M) (any, error)) fleet.Verb {
 	}
 }
 
+type metered struct {
+	system system
+	err    error
+}
+
 // agent is the state behind the verbs.
 type agent struct {
 	mu      sync.Mutex
 	engine  *slot.Engine
-	meter   *meter
-	metered chan system
+	metered chan metered // the window's figures of this process, when it is over
 }
 
 func (a *agent) with(f func(*slot.Engine) error) (any, error) {
@@ -230,7 +234,7 @@ func (a *agent) plan(_ context.Context, m planMessage) (any, error) {
 		_ = e.Close()
 		return nil, fault.New(fault.Driver, "already has a plan")
 	}
-	a.engine, a.meter = e, newMeter()
+	a.engine = e
 	out := planned{Loops: max(1, len(m.Loops))}
 	for _, s := range sources {
 		out.Sources = append(out.Sources, s.String())
@@ -241,7 +245,7 @@ func (a *agent) plan(_ context.Context, m planMessage) (any, error) {
 // window sets the recording window and measures the process itself over the same time.
 func (a *agent) window(ctx context.Context, m windowMessage) (any, error) {
 	a.mu.Lock()
-	e, meter := a.engine, a.meter
+	e := a.engine
 	a.mu.Unlock()
 	if e == nil {
 		return nil, fault.New(fault.Driver, "no plan yet")
@@ -249,15 +253,16 @@ func (a *agent) window(ctx context.Context, m windowMessage) (any, error) {
 	if err := e.Window(m.Start, m.End); err != nil {
 		return nil, err
 	}
-	done := make(chan system, 1)
+	done := make(chan metered, 1)
 	a.mu.Lock()
 	a.metered = done
 	a.mu.Unlock()
 	go func() {
 		wait(ctx, m.Start)
-		before := meter.sample()
+		before, err := takeSample()
 		wait(ctx, m.End)
-		done <- meter.sample().since(before)
+		after, err2 := takeSample()
+		done <- metered{after.since(before), errors.Join(err, err2)}
 	}()
 	return nil, nil
 }
@@ -274,8 +279,8 @@ func (a *agent) collect(ctx context.Context, _ struct{}) (any, error) {
 		return nil, err
 	}
 	select {
-	case s := <-metered:
-		return collected{Result: r, System: s}, nil
+	case m := <-metered:
+		return collected{Result: r, System: m.system}, m.err
 	case <-ctx.Done():
 		return nil, fault.Wrap(fault.Driver, ctx.Err(), "collect")
 	}
@@ -283,18 +288,24 @@ func (a *agent) collect(ctx context.Context, _ struct{}) (any, error) {
 
 func (a *agent) burst(ctx context.Context, m burstMessage) (any, error) {
 	a.mu.Lock()
-	e, meter := a.engine, a.meter
+	e := a.engine
 	a.mu.Unlock()
 	if e == nil {
 		return nil, fault.New(fault.Driver, "no plan yet")
 	}
-	before := meter.sample()
+	before, err := takeSample()
+	if err != nil {
+		return nil, err
+	}
 	b, err := e.BurstWith(ctx, slot.BurstOptions{Duration: m.Duration, Conns: m.Conns, Dirs: m.Dirs, Users: m.Users, Static: m.Static})
 	if err != nil {
 		return nil, err
 	}
-	s := meter.sample().since(before)
-	out := burstReply{OpsPerSec: b.OpsPerSec, Ops: b.Ops, Failed: b.Failed, BusyCores: (s.UserSeconds + s.SystemSeconds) / max(s.Seconds, 1e-3)}
+	after, err := takeSample()
+	if err != nil {
+		return nil, err
+	}
+	out := burstReply{OpsPerSec: b.OpsPerSec, Ops: b.Ops, Failed: b.Failed, BusyCores: after.since(before).Cores}
 	for class, e := range b.Errors {
 		out.FirstError = class + ": " + e.Example
 	}
@@ -314,9 +325,4 @@ func wait(ctx context.Context, t clock.Instant) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-}
-
-// hostFacts describes this host for the disclosure.
-func hostFacts(name string) disclosure.Host {
-	return disclosure.Host{Name: name, Facts: facts()}
 }

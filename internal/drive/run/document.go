@@ -138,7 +138,9 @@ func (b *bench) describeDrivers(ctx context.Context, plans []planned) error {
 	}
 	d.MTU = pathMTU(b.targets[0])
 	if b.doc.Run.Topology == "local" {
-		b.sheetFromFacts()
+		if err := b.fillSheet(); err != nil {
+			return err
+		}
 	}
 	return b.save()
 }

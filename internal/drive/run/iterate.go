@@ -431,8 +431,8 @@ func (b *bench) traffic(it *disclosure.Iteration, m *measured) {
 		it.Traffic.VerifiedOps += p.Result.Audit.VerifiedBodies
 		it.CPU = append(it.CPU, disclosure.CPU{
 			Name: b.drivers.agents[i].Agent, User: p.System.UserSeconds, System: p.System.SystemSeconds,
-			Cores: (p.System.UserSeconds + p.System.SystemSeconds) / m.iteration.Window.Seconds(), Available: float64(max(1, len(b.drivers.agents[i].CPUs))),
-			MaxRSS: p.System.MaxRSS,
+			Cores: p.System.Cores, Available: float64(max(1, len(b.drivers.agents[i].CPUs))),
+			MaxRSS: p.System.PeakBytes,
 		})
 	}
 	if b.target != nil {

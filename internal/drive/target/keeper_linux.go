@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"tidemark.dev/internal/engine/sysinfo"
 	"tidemark.dev/internal/ground/fault"
 )
 
@@ -167,54 +168,13 @@ func (p *Process) CPU() (user, system time.Duration) {
 	if state != nil {
 		return state.UserTime(), state.SystemTime()
 	}
-	for _, pid := range append([]int{p.Pid}, children(p.Pid)...) {
-		u, s := statTimes(pid)
-		user += u
-		system += s
+	tree, err := sysinfo.ReadTree(sysinfo.Live(), p.Pid)
+	if err != nil {
+		return 0, 0 // it ends just now
+	}
+	for _, one := range tree.Processes {
+		user += one.User
+		system += one.System
 	}
 	return user, system
-}
-
-// statTimes reads fields 14 to 17 of /proc/PID/stat: own user and system time
-// and those of waited-for children, in clock ticks of 10 ms (USER_HZ is 100 on
-// every Linux architecture Go supports).
-func statTimes(pid int) (user, system time.Duration) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0, 0
-	}
-	s := string(b)
-	if i := strings.LastIndexByte(s, ')'); i >= 0 {
-		s = s[i+1:]
-	}
-	f := strings.Fields(s) // f[0] is field 3, the state
-	if len(f) < 15 {
-		return 0, 0
-	}
-	tick := func(i int) time.Duration {
-		n, _ := strconv.ParseInt(f[i], 10, 64)
-		return time.Duration(n) * 10 * time.Millisecond
-	}
-	return tick(11) + tick(13), tick(12) + tick(14)
-}
-
-func children(pid int) []int {
-	var out []int
-	tasks, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
-	if err != nil {
-		return nil
-	}
-	for _, t := range tasks {
-		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + t.Name() + "/children")
-		if err != nil {
-			continue
-		}
-		for _, f := range strings.Fields(string(b)) {
-			if c, err := strconv.Atoi(f); err == nil {
-				out = append(out, c)
-				out = append(out, children(c)...)
-			}
-		}
-	}
-	return out
 }

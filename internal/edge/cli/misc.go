@@ -151,7 +151,11 @@ func (t *tool) inspect() *cobra.Command {
 	c := &cobra.Command{
 		Use: "inspect", Short: "print the facts of this host that a result discloses", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			facts := run.Facts()
+			h, err := run.Host()
+			if err != nil {
+				return err
+			}
+			facts := h.Facts
 			if asJSON {
 				e := json.NewEncoder(t.Stdout)
 				e.SetIndent("", "  ")
