@@ -94,37 +94,24 @@ type closer struct{ f *os.File }
 
 func (c closer) Release() { _ = c.f.Close() }
 
-// RootFiles is a Files over a directory of the operating system, without a cache: every Open opens a
-// descriptor. For programs that answer one request, and for tests. Symbolic links are followed as long
-// as they stay below the directory.
-type RootFiles struct{ root *os.Root }
-
-// Root opens a directory as RootFiles.
-func Root(dir string) (RootFiles, error) {
-	r, err := os.OpenRoot(dir)
-	return RootFiles{r}, err
-}
-
-// Open opens a file below the root; see Files.
-func (r RootFiles) Open(path []byte) (File, error) {
-	name, ok := clean(path)
-	if !ok {
-		return File{}, &fs.PathError{Op: "open", Path: string(path), Err: fs.ErrInvalid}
-	}
+// openRooted opens a file with package os alone.
+func openRooted(root *os.Root, name string) (File, error) {
 	// Without O_NONBLOCK a FIFO below the root would hold the caller until somebody writes to it.
-	f, err := r.root.OpenFile(string(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return File{}, classify(err)
 	}
+	return adopt(f)
+}
+
+// adopt is FromOS for a file that nobody else will close.
+func adopt(f *os.File) (File, error) {
 	out, err := FromOS(f)
 	if err != nil {
 		_ = f.Close()
 	}
 	return out, err
 }
-
-// Close closes the root. Open files stay open.
-func (r RootFiles) Close() error { return r.root.Close() }
 
 // Memory is a Files of contents by path, without leading slashes. For tests of pages.
 type Memory map[string][]byte

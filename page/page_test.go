@@ -155,12 +155,15 @@ func TestRootFilesStayBelowTheRoot(t *testing.T) {
 	if err := os.Symlink("../secret", filepath.Join(dir, "link")); err != nil {
 		t.Skip("no symbolic links here:", err)
 	}
+	if err := os.Symlink("../f", filepath.Join(dir, "a", "inner")); err != nil {
+		t.Fatal(err)
+	}
 	files, err := page.Root(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer files.Close()
-	for path, want := range map[string]string{"/f": "0123456789", "f": "0123456789", "//a/g": "g", "/empty": ""} {
+	for path, want := range map[string]string{"/f": "0123456789", "f": "0123456789", "//a/g": "g", "/empty": "", "/a/inner": "0123456789"} {
 		f, err := files.Open([]byte(path))
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
@@ -179,6 +182,9 @@ func TestRootFilesStayBelowTheRoot(t *testing.T) {
 			t.Errorf("%q: %v, want %v", path, err, want)
 			f.Release()
 		}
+	}
+	if _, err := page.Root(filepath.Join(dir, "f")); err == nil {
+		t.Error("a file as root")
 	}
 }
 

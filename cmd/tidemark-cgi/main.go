@@ -1,4 +1,38 @@
-// Command tidemark-cgi is the standard dynamic GET of the web99 workload as a CGI program.
+// Command tidemark-cgi is the standard dynamic GET of the web99 workload as a CGI program. Any server
+// that can run CGI programs can run it; it is a program of its own because the large tidemark binary
+// takes several milliseconds to start and this one about one.
+//
+// The document root is taken from TIDEMARK_ROOT or, without that, from DOCUMENT_ROOT.
 package main
 
-func main() {}
+import (
+	"os"
+
+	"tidemark.dev/internal/serve/host/cgi"
+	"tidemark.dev/page"
+	"tidemark.dev/pages"
+)
+
+func main() {
+	if err := run(); err != nil {
+		_, _ = os.Stderr.WriteString("tidemark-cgi: " + err.Error() + "\n")
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	root := os.Getenv("TIDEMARK_ROOT")
+	if root == "" {
+		root = os.Getenv("DOCUMENT_ROOT")
+	}
+	files, err := page.Root(root)
+	if err != nil {
+		return err
+	}
+	p := pages.NewSite(pages.Options{}).Get()
+	if err := p.Open(&page.Context{Files: files, Dir: root, Software: os.Getenv("SERVER_SOFTWARE"), Pid: os.Getpid()}); err != nil {
+		return err
+	}
+	// Closing is left to the end of the process.
+	return cgi.Run(os.Environ(), os.Stdin, os.Stdout, p)
+}
