@@ -49,7 +49,7 @@ const maxMethod = 31
 // at all is refused for every longer b too, with the same status.
 //
 // Every call starts afresh, so a head that arrives byte by byte costs quadratic
-// time up to lim.Bytes (some 10 us per call at the default). [CanAdvance] says
+// time up to lim.Bytes (about 10 us for the longest head by default). [CanAdvance] says
 // cheaply when a call is useless and bounds the calls by the number of lines.
 //
 // It is stricter than RFC 9112 demands: line ends are CRLF, one blank separates
