@@ -92,7 +92,7 @@ func (r *Response) parseLine(b []byte, limit int) (next int, err error) {
 			ok = digit(c)
 		}
 		if !ok {
-			return 0, r.refuseLine(i)
+			return 0, refuseLine(i)
 		}
 	}
 	if len(b) <= len(form) {
@@ -121,7 +121,8 @@ func (r *Response) parseLine(b []byte, limit int) (next int, err error) {
 	return next, nil
 }
 
-func (r *Response) refuseLine(i int) error {
+// refuseLine words a status line that goes wrong at byte i.
+func refuseLine(i int) error {
 	switch {
 	case i < 5:
 		return refuse("not HTTP/1")

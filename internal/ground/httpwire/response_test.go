@@ -81,3 +81,31 @@ func TestFind(t *testing.T) {
 		}
 	}
 }
+
+func TestCanAdvanceLosesNoResponse(t *testing.T) {
+	for _, v := range vectors(t, "response.json") {
+		var r Response
+		wantN, wantErr := ParseResponse(v.In, &r, nil)
+		old, n, err := 0, 0, error(nil)
+		for i := 1; i <= len(v.In) && n == 0 && err == nil; i++ {
+			if i == len(v.In) || CanAdvance(v.In[:i], old, nil) {
+				n, err = ParseResponse(v.In[:i], &r, nil)
+				old = i
+			}
+		}
+		if n != wantN || statusOf(err) != statusOf(wantErr) {
+			t.Errorf("%s: byte by byte %d, %v; at once %d, %v", v.Name, n, err, wantN, wantErr)
+		}
+	}
+}
+
+// The reasons are for people: each refused vector has one that says more than
+// "malformed".
+func TestParseErrorsAreSpecific(t *testing.T) {
+	for _, v := range vectors(t, "response.json") {
+		var r Response
+		if _, err := ParseResponse(v.In, &r, nil); err != nil && err.Error() == "malformed head" {
+			t.Errorf("%s: %v", v.Name, err)
+		}
+	}
+}
