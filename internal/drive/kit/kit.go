@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"syscall"
@@ -69,19 +70,21 @@ var templates embed.FS
 // Names of the kits, in the order of the documentation.
 func Names() []string { return []string{"tidemark", "nginx"} }
 
+// Known returns an error for a name that no kit has.
+func Known(name string) error {
+	if slices.Contains(Names(), name) {
+		return nil
+	}
+	return fault.New(fault.Config, "no kit is called %q (there are: %s)", name, strings.Join(Names(), ", "))
+}
+
 // Write writes the configuration of the named kit below s.Dir.
 func Write(ctx context.Context, name string, s Spec) (*Kit, error) {
 	if s.Host == "" {
 		s.Host = "127.0.0.1"
 	}
-	var f func(context.Context, values) (*Kit, error)
-	switch name {
-	case "tidemark":
-		f = tidemark
-	case "nginx":
-		f = nginx
-	default:
-		return nil, fault.New(fault.Config, "no kit is called %q (there are: %s)", name, strings.Join(Names(), ", "))
+	if err := Known(name); err != nil {
+		return nil, err
 	}
 	address, err := freeAddress(s.Host)
 	if err != nil {
@@ -94,7 +97,10 @@ func Write(ctx context.Context, name string, s Spec) (*Kit, error) {
 	// Connections that are just closing still hold a descriptor, and so do log,
 	// listeners and cached files.
 	v.Descriptors = descriptorLimit()
-	return f(ctx, v)
+	if name == "nginx" {
+		return nginx(ctx, v)
+	}
+	return tidemark(ctx, v)
 }
 
 // values is what the templates see.

@@ -180,6 +180,8 @@ func (t *tool) benchOptions(c *cobra.Command, f *benchFlags) (run.Options, error
 		}
 	} else if o.Server == "" {
 		o.Server = "tidemark"
+	} else if err := kit.Known(o.Server); err != nil {
+		return o, err
 	}
 	if o.Root == "" {
 		o.Root = filepath.Join(t.cacheDir(), "fileset-"+o.Profile.Name)

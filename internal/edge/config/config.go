@@ -179,8 +179,9 @@ func (f *File) problems(err error) error {
 // check looks at values; it changes nothing.
 func (f *File) check(src []byte) fault.Problems {
 	var ps fault.Problems
+	nth := 1 // which of several tables of one name a field is in
 	bad := func(field, format string, a ...any) {
-		line, col := locate(src, field)
+		line, col := locate(src, field, nth)
 		ps = append(ps, fault.Problem{File: f.name, Line: line, Column: col, Field: field, Text: fmt.Sprintf(format, a...)})
 	}
 	if f.FastCGI != "" && len(f.Listen) > 0 {
@@ -210,14 +211,16 @@ func (f *File) check(src []byte) fault.Problems {
 		}
 	}
 	seen := map[string]bool{}
-	for _, p := range f.Page {
+	for i, p := range f.Page {
+		nth = i + 1
 		switch {
 		case !strings.HasPrefix(p.Path, "/"):
-			bad("page", "path %q does not begin with /", p.Path)
+			bad("page.path", "%q does not begin with /", p.Path)
 		case seen[p.Path]:
-			bad("page", "path %q is bound twice", p.Path)
-		case p.Use != "cgi" && pageNamed(p.Use) == nil:
-			bad("page", "no page is called %q (there are: %s, cgi)", p.Use, strings.Join(PageNames(), ", "))
+			bad("page.path", "%q is bound twice", p.Path)
+		}
+		if p.Use != "cgi" && pageNamed(p.Use) == nil {
+			bad("page.use", "no page is called %q (there are: %s, cgi)", p.Use, strings.Join(PageNames(), ", "))
 		}
 		seen[p.Path] = true
 	}
@@ -225,29 +228,32 @@ func (f *File) check(src []byte) fault.Problems {
 	return ps
 }
 
-// locate finds the line of a key for a message about its value. Keys of tables are found by their last part behind
-// the table's header; where nothing is found the position is that of the file.
-func locate(src []byte, field string) (line, column int) {
+// locate finds a key for a message about its value: its last part in the nth table that the rest of it names. A key
+// that is not written out gives the place of its table, or of the file.
+func locate(src []byte, field string, nth int) (line, column int) {
 	table, key := "", field
 	if i := strings.LastIndexByte(field, '.'); i >= 0 {
 		table, key = field[:i], field[i+1:]
 	}
-	current := ""
+	line, column = 1, 1
+	current, seen := "", 0
 	for i, l := range strings.Split(string(src), "\n") {
 		t := strings.TrimSpace(l)
 		if strings.HasPrefix(t, "[") {
-			current = strings.Trim(t, "[] ")
-			if key == current && table == "" {
-				return i + 1, strings.Index(l, "[") + 1
+			if current = strings.Trim(t, "[] "); current == table {
+				seen++
+				if seen == nth {
+					line, column = i+1, strings.Index(l, "[")+1
+				}
 			}
 			continue
 		}
 		name, _, ok := strings.Cut(t, "=")
-		if ok && current == table && strings.TrimSpace(name) == key {
+		if ok && current == table && (table == "" || seen == nth) && strings.TrimSpace(name) == key {
 			return i + 1, strings.Index(l, key) + 1
 		}
 	}
-	return 1, 1
+	return line, column
 }
 
 // ParseListen reads an address to listen on: "127.0.0.1:8080", "[::1]:8080", ":8080" for every address.
