@@ -36,7 +36,8 @@ type Page interface {
 	// Open prepares the page. ctx stays valid until Close returns.
 	Open(ctx *Context) error
 	// Serve answers rq by filling rs, which is empty. Any goroutine, several at once; must not block
-	// unless Detached said so for this request. For a HEAD request the carrier drops the body.
+	// unless Detached said so for this request. For a HEAD request the carrier drops the body. A panic
+	// is a bug in the page; carriers answer 500 and go on.
 	Serve(rq *Request, rs *Response)
 	// Close releases what Open took. No Serve runs or follows.
 	Close() error

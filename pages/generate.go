@@ -12,7 +12,8 @@ import (
 // ad are. What follows is ours, chosen so that rotation walks a few ads, some ads can never match (as in
 // the sample, whose weights sum to 38 under a minimum of 75), and some have expired:
 //
-//   - users: ten for each requested connection, at least 100, at most 100,000 (the width of the index);
+//   - users: one for each unit of maxload, at least 100, at most 100,000 (the width of the index); a driver
+//     that wants more users than connections asks for a larger maxload;
 //   - a user has one gender, one age, one region, one to three bits of each interest;
 //   - an ad addresses one or two genders, any non-empty set of ages and of regions, and one to four bits
 //     of each interest; its five weights are uniform in 0..15;
@@ -21,14 +22,13 @@ import (
 //
 // The draws are a pure function of maxload, pttime, A, B and the site's seed.
 const (
-	usersPerLoad = 10
 	minUsers     = 100
 	maxExpiryDay = 36500
 )
 
-// Users is the number of users that Reset makes for a load.
+// Users is the number of users that a Reset with maxload makes.
 func Users(maxLoad int64) int {
-	return int(min(max(min(maxLoad, web99.MaxUsers)*usersPerLoad, minUsers), web99.MaxUsers))
+	return int(min(max(maxLoad, minUsers), web99.MaxUsers))
 }
 
 // random is splitmix64.

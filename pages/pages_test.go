@@ -198,7 +198,7 @@ func TestStandardGet(t *testing.T) {
 
 func TestResetMakesTheTables(t *testing.T) {
 	b := newBench(t)
-	for load, users := range map[int64]int{0: 100, 10: 100, 11: 110, 500: 5000, 10000: 100000, 1 << 40: 100000} {
+	for load, users := range map[int64]int{0: 100, 100: 100, 101: 101, 5000: 5000, 100000: 100000, 1 << 40: 100000} {
 		b.reset(load)
 		tb := b.tables()
 		if len(tb.Users) != users || Users(load) != users {
@@ -217,7 +217,7 @@ func TestResetMakesTheTables(t *testing.T) {
 
 func TestTablesFollowTheLaw(t *testing.T) {
 	b := newBench(t)
-	b.reset(500)
+	b.reset(5000)
 	tb := b.tables()
 	one := func(w, mask uint32) bool { w &= mask; return w != 0 && w&(w-1) == 0 }
 	for i, w := range tb.Users {
@@ -252,11 +252,11 @@ func TestTablesFollowTheLaw(t *testing.T) {
 
 func TestTablesAreAFunctionOfTheirParameters(t *testing.T) {
 	b := newBench(t)
-	b.reset(50)
+	b.reset(500)
 	first := b.tables()
-	b.reset(51)
+	b.reset(501)
 	other := b.tables()
-	b.reset(50)
+	b.reset(500)
 	again := b.tables()
 	if fmt.Sprint(first) != fmt.Sprint(again) {
 		t.Error("the same Reset gave other tables")
@@ -268,7 +268,7 @@ func TestTablesAreAFunctionOfTheirParameters(t *testing.T) {
 
 func TestCustomAdGet(t *testing.T) {
 	b := newBench(t)
-	b.reset(20)
+	b.reset(200)
 	tb := b.tables()
 	for class := range 4 {
 		for user := range int32(10) {
@@ -291,7 +291,7 @@ func TestCustomAdGet(t *testing.T) {
 
 func TestCustomAdGetFromMemory(t *testing.T) {
 	b := newBench(t)
-	b.reset(20)
+	b.reset(200)
 	text := content(1, 1020)
 	b.ctx.Files = page.Memory{"class1_0": []byte(text)}
 	a := b.do(b.cad, asks(10000, 5, "/class1_0"))
@@ -305,7 +305,7 @@ func TestCustomAdGetFromMemory(t *testing.T) {
 
 func TestCustomAdGetOfUnknownUsers(t *testing.T) {
 	b := newBench(t)
-	b.reset(20)
+	b.reset(200)
 	const file = "/file_set/dir00000/class1_0"
 	for _, c := range []web99.Cookie{{User: 10000 + 200}, {User: 9999}, {User: 10000, LastAd: 360}} {
 		a := b.do(b.cad, asks(int(c.User), int(c.LastAd), file))
@@ -325,19 +325,19 @@ func TestCustomAdGetOfUnknownUsers(t *testing.T) {
 
 func TestEveryProcessSeesAReset(t *testing.T) {
 	b := newBench(t)
-	b.reset(20)
+	b.reset(200)
 	old := b.tables()
 	other := *b
 	other.start()
-	for load := int64(30); load < 40; load++ { // at once, without a pause between
+	for load := int64(300); load < 310; load++ { // at once, without a pause between
 		other.reset(load)
-		if got := b.tables(); len(got.Users) != int(load)*10 {
+		if got := b.tables(); len(got.Users) != int(load) {
 			t.Fatalf("load %d: %d users", load, len(got.Users))
 		}
 	}
-	last := b.do(b.cad, asks(10000+389, 0, "/file_set/dir00000/class0_0"))
+	last := b.do(b.cad, asks(10000+308, 0, "/file_set/dir00000/class0_0"))
 	if last.cookie == "" || last.cookie == "found_cookie=Ad_id=-1&Ad_weight=0&Expired=1" {
-		t.Errorf("the newest user is unknown; there were %d, now %d", len(old.Users), 390)
+		t.Errorf("the newest user is unknown; there were %d, now %d", len(old.Users), 309)
 	}
 	if err := os.WriteFile(filepath.Join(b.dir, web99.PersonalityName), []byte("broken"), 0o644); err != nil {
 		t.Fatal(err)
@@ -351,7 +351,7 @@ func TestEveryProcessSeesAReset(t *testing.T) {
 
 func TestPostAndFetch(t *testing.T) {
 	b := newBench(t)
-	b.reset(20)
+	b.reset(200)
 	for i := range 3 {
 		a := b.do(b.post, posts(10000+i, goodPost))
 		if a.cookie != fmt.Sprintf("my_cookie=%d", 10000+i) || a.content != content(1, 1020) {
@@ -369,7 +369,7 @@ func TestPostAndFetch(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(b.dir, web99.PostLogName)); err != nil || string(got) != want {
 		t.Errorf("on disk: %q, %v", got, err)
 	}
-	b.reset(20)
+	b.reset(200)
 	if got := b.do(b.comm, query("command/Fetch")); got.content != "         0\n" {
 		t.Errorf("after Reset: %q", got.content)
 	}
@@ -377,7 +377,7 @@ func TestPostAndFetch(t *testing.T) {
 
 func TestPostErrorsLeaveNoRecord(t *testing.T) {
 	b := newBench(t)
-	b.reset(20)
+	b.reset(200)
 	wantError(t, b.do(b.post, posts(10000, "")), "empty POST")
 	wantError(t, b.do(b.post, posts(10000, goodPost+"&")), "malformed POST body")
 	wantError(t, b.do(b.post, posts(10000, strings.Replace(goodPost, "00000", "00001", 1))), "no such file")
@@ -435,7 +435,7 @@ func (h *held) Open([]byte) (page.File, error) { return h.f, nil }
 
 func TestServingDoesNotAllocate(t *testing.T) {
 	b := newBench(t)
-	b.reset(500)
+	b.reset(5000)
 	text := []byte(content(2, 10240))
 	b.ctx.Files = &held{page.File{Bytes: text, Size: int64(len(text))}}
 	b.ctx.Now = nil
@@ -466,7 +466,7 @@ func TestServingDoesNotAllocate(t *testing.T) {
 
 func BenchmarkPages(bb *testing.B) {
 	b := newBench(bb)
-	b.reset(500)
+	b.reset(5000)
 	text := []byte(content(2, 10240))
 	b.ctx.Files = &held{page.File{Bytes: text, Size: int64(len(text))}}
 	cadRequest, postRequest, getRequest := asks(10007, 3, "/file_set/dir00000/class2_0"), posts(10007, goodPost), query("/file_set/dir00000/class2_0")

@@ -46,9 +46,11 @@ func responder(t testing.TB, s *Set, network string, o FastCGIOptions) (f *FastC
 
 // client is the web server's side of a connection.
 type client struct {
-	t  testing.TB
-	c  net.Conn
-	in *bufio.Reader
+	t      testing.TB
+	c      net.Conn
+	in     *bufio.Reader
+	record [1 << 16]byte
+	out    []byte
 }
 
 func begin(id uint16, role, flags byte) []byte {
@@ -95,11 +97,10 @@ func (c *client) send(b []byte) {
 
 // answer reads one request's output and its end.
 func (c *client) answer(id uint16) (header, body string, status byte, err error) {
-	var buf [1 << 16]byte
-	var out []byte
+	out := c.out[:0]
 	ended := false
 	for {
-		rec, err := readRecord(c.in, &buf)
+		rec, err := readRecord(c.in, &c.record)
 		if err != nil {
 			return "", string(out), 0, err
 		}
@@ -110,6 +111,7 @@ func (c *client) answer(id uint16) (header, body string, status byte, err error)
 			ended = len(rec.content) == 0
 			out = append(out, rec.content...)
 		case rec.kind == fcgiEnd && len(rec.content) == 8:
+			c.out = out
 			header, body, _ = strings.Cut(string(out), "\r\n\r\n")
 			return header, body, rec.content[4], nil
 		default:
@@ -132,6 +134,7 @@ func TestFastCGIAnswers(t *testing.T) {
 			{"/all", "Status: 404\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\nX-One: 1\r\nContent-Length: 14", "head file tail"},
 			{"/big", "Content-Type: text/html\r\nContent-Length: 700010", "head " + strings.Repeat("x", bigText) + " tail"},
 			{"/memory", "Content-Type: text/html\r\nContent-Length: 300000", strings.Repeat("0123456789", 30000)},
+			{"/panic", "Status: 500\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 15", "internal error\n"},
 			{"/none", "Status: 404\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 13", "no such page\n"},
 		} {
 			id := uint16(i + 1)

@@ -5,8 +5,8 @@
 // Open a Set of routes, then call FastCGI or Handler on it; close it at the end. A route may hold any
 // page.Page, the gateway for CGI programs included, so a server in front can run CGI through here too.
 //
-// Pages run on goroutines here, so requests need not be detached. The package does not match patterns,
-// does not write an access log, and does not catch a page's panic.
+// Pages run on goroutines here, so requests need not be detached. A page that panics is answered with a
+// 500. The package does not match patterns and does not write an access log.
 package host
 
 import (
@@ -77,7 +77,15 @@ func (s *Set) serve(rq *page.Request, rs *page.Response) {
 		refuse(rs, 404, "no such page")
 		return
 	}
+	whole := false
+	defer func() {
+		if !whole {
+			_ = recover() // nil for a page that called runtime.Goexit; there is no answer either
+			refuse(rs, 500, "internal error")
+		}
+	}()
 	p.Serve(rq, rs)
+	whole = true
 }
 
 func refuse(rs *page.Response, status int, why string) {

@@ -92,6 +92,10 @@ func routes(file string) []Route {
 			f.Size++
 			rs.SetFile(f)
 		}}},
+		{"/panic", &show{detached: true, answer: func(_ *page.Request, rs *page.Response) {
+			rs.Append("half an ans")
+			panic("because")
+		}}},
 		{"/wait", &show{detached: true, answer: func(rq *page.Request, rs *page.Response) {
 			<-rq.Done
 			rs.Append("told")
@@ -196,6 +200,9 @@ func TestHandlerAnswers(t *testing.T) {
 	}
 	if _, body, err := get("GET", "/shrunk", nil); err == nil {
 		t.Errorf("a file that shrank passes for whole: %d bytes", len(body))
+	}
+	if r, body, _ := get("GET", "/panic", nil); r.StatusCode != 500 || body != "internal error\n" {
+		t.Errorf("panic: %d %q", r.StatusCode, body)
 	}
 	if r, _, _ := get("GET", "/none", nil); r.StatusCode != 404 {
 		t.Errorf("no such page: %d", r.StatusCode)
