@@ -84,6 +84,7 @@ type bench struct {
 	doc   *disclosure.Document
 	began time.Time
 
+	unlock  func() // of the document root
 	keeper  *target.Keeper
 	kit     *kit.Kit
 	target  *target.Target
@@ -218,6 +219,10 @@ func (b *bench) files(ctx context.Context) error {
 	_, err := fill.Create(ctx, b.o.Root, fill.Plan{Dirs: b.dirs, Seed: b.o.FileSeed}, func(p fill.Progress) {
 		b.o.Events.progress(PhaseFiles, float64(p.BytesDone)/float64(max(p.Bytes, 1)), "")
 	})
+	if err != nil {
+		return err
+	}
+	b.unlock, err = lock(b.o.Root)
 	return err
 }
 
@@ -428,6 +433,9 @@ func (b *bench) stop() error {
 	}
 	if b.keeper != nil {
 		b.keeper.Close()
+	}
+	if b.unlock != nil {
+		b.unlock()
 	}
 	return first
 }
