@@ -3,6 +3,7 @@ package slot
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -266,8 +267,8 @@ func (e *Engine) Resume() {
 	_ = e.each(func(w *worker) { w.resume(gen) }) // a closed engine has nothing to resume
 }
 
-// Window sets the recording window, replacing one that was not collected. Both instants should lie in the future,
-// the load be reached, and neither load nor pause change inside.
+// Window sets the recording window, replacing one that was not collected. It fails if the start has passed when a
+// loop hears of it. The load should be reached, and neither load nor pause change inside.
 func (e *Engine) Window(start, end clock.Instant) error {
 	if end <= start {
 		return fault.New(fault.Config, "window ends %v after its start", end.Sub(start))
@@ -279,7 +280,14 @@ func (e *Engine) Window(start, end clock.Instant) error {
 	for i, w := range e.workers {
 		wins[i] = newWindow(start, end, w.users, e.dirs)
 	}
-	return e.each(func(w *worker) { w.setWindow(wins[w.index]) })
+	ahead := make([]time.Duration, len(e.workers))
+	if err := e.each(func(w *worker) { ahead[w.index] = w.setWindow(wins[w.index]) }); err != nil {
+		return err
+	}
+	if d := slices.Min(ahead); d <= 0 {
+		return fault.New(fault.Driver, "window began %v before the loops could be told", -d)
+	}
+	return nil
 }
 
 // Warm fetches every file of the first dirs directories unpaced and verifies every byte, passes times, over a few

@@ -367,7 +367,7 @@ func (w *worker) drop(s *slot, now clock.Instant) {
 	if s.state != connecting {
 		w.open--
 	}
-	if s.eof && !s.ends {
+	if s.eof && !s.ends && s.state != receiving {
 		w.sum.hangups++
 	}
 	w.net.Close(s.conn)

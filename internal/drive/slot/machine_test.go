@@ -90,4 +90,3 @@ func TestTimesTileTheWindow(t *testing.T) {
 		})
 	}
 }
-

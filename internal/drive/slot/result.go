@@ -175,7 +175,7 @@ type wireResult struct {
 	End     clock.Instant                 `json:"end"`
 	Records []byte                        `json:"records"`
 	Kinds   [][2][]byte                   `json:"kinds"`
-	Errors  map[string]conform.ErrorCount `json:"errors,omitempty"`
+	Errors  map[string]conform.ErrorCount `json:"errors"`
 	Audit   Audit                         `json:"audit"`
 	Series  []Second                      `json:"series"`
 	Issued  Counts                        `json:"issued"`

@@ -13,7 +13,6 @@ import (
 	"tidemark.dev/internal/ground/clock"
 	"tidemark.dev/internal/ground/httpwire"
 	"tidemark.dev/internal/model/fileset"
-	"tidemark.dev/internal/model/pace"
 	"tidemark.dev/internal/model/web99"
 	"tidemark.dev/internal/model/workload"
 )
@@ -292,10 +291,10 @@ type origin struct {
 	tables *web99.Tables
 	routes workload.Routes
 
-	chunk  int                           // chunk size; 0: Content-Length
-	close  bool                          // every body ends with the connection
-	change func(a *answer, op *asked)    // misbehaviour
-	wall   int64                         // 0: wallNow
+	chunk  int                            // chunk size; 0: Content-Length
+	close  bool                           // every body ends with the connection
+	change func(a *answer, op *asked)     // misbehaviour
+	wall   int64                          // 0: wallNow
 	posted func(p web99.Post, user int32) // told of every POST
 }
 
@@ -423,22 +422,10 @@ func (o *origin) compose(q *asked, body []byte) *answer {
 	return a
 }
 
-// operation puts slot 0 at the beginning of op, connected, and returns it with its request sent.
-func (s *sim) operation(op workload.Op) *slot {
-	if op.User < 0 {
-		op.User = 0
+// small leaves class 0 alone.
+func small(w *workload.Workload) {
+	for i := range w.Files.Class {
+		w.Files.Class[i].Share = 0
 	}
-	w := s.w
-	sl := &w.slots[0]
-	w.target, w.running = 1, 1
-	sl.op, sl.share = op, 0
-	w.begin(0, sl, s.now)
-	return sl
+	w.Files.Class[0].Share = 1
 }
-
-// calm is a plan whose slot does nothing after its operation.
-func calm(t testing.TB) *workload.Workload {
-	return law(t, func(w *workload.Workload) { w.Pacing.Mode = None })
-}
-
-var _ = pace.Quantum

@@ -56,13 +56,16 @@ func newWindow(start, end clock.Instant, users, dirs int) *window {
 // unseen marks a slot without a cursor in the window.
 const unseen = ^uint64(0)
 
-// setWindow makes win the next window.
-func (w *worker) setWindow(win *window) {
-	w.tick()
+// setWindow makes win the next window. It must lie in the future: operations that ended after its start and before
+// this call could no longer be split. It returns how long that future is, not positive for a refusal.
+func (w *worker) setWindow(win *window) time.Duration {
+	ahead := win.start.Sub(w.tick())
 	w.takeWindow()
-	w.win = win
-	w.edge = win.start
-	w.net.SetTimer(keyEdge, win.start)
+	if ahead > 0 {
+		w.win, w.edge = win, win.start
+		w.net.SetTimer(keyEdge, win.start)
+	}
+	return ahead
 }
 
 // takeWindow hands over the window and says how many operations of it are still open.
