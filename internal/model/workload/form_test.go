@@ -321,7 +321,7 @@ func TestDirsAndUsers(t *testing.T) {
 	for _, v := range []struct {
 		per        float64
 		load, want int
-	}{{1, 500, 500}, {1, 0, 100}, {1, -3, 100}, {0.5, 1001, 501}, {0, 5000, 100}, {1, 1 << 40, MaxUsers}, {1000, 5510, MaxUsers}} {
+	}{{1, 500, 500}, {1, 0, 100}, {1, -3, 100}, {0.5, 1001, 501}, {0, 5000, 100}, {1, math.MaxInt32, MaxUsers}, {1000, 5510, MaxUsers}} {
 		u := *w
 		u.Users.PerConnection = v.per
 		if got := u.UserCount(v.load); got != v.want {

@@ -1,0 +1,73 @@
+package fill
+
+import (
+	"errors"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+var errNoSpace error = unix.ENOSPC
+
+// roomOf asks the file system what an ordinary user may still take.
+func roomOf(dir string) (room, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return room{}, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	r := room{bytes: int64(st.Bavail) * st.Bsize, block: st.Bsize, inodes: int64(st.Ffree)}
+	if st.Files == 0 { // btrfs and others make inodes as needed
+		r.inodes = -1
+	}
+	return r, nil
+}
+
+// preallocate reserves the space of a file in one piece if the file system can.
+func preallocate(f *os.File, size int64) error {
+	for {
+		err := unix.Fallocate(int(f.Fd()), 0, 0, size)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS):
+			return nil
+		case err != nil:
+			return &os.PathError{Op: "fallocate", Path: f.Name(), Err: err}
+		}
+		return nil
+	}
+}
+
+// syncDisk writes the file system that holds f to the disk.
+func syncDisk(f *os.File) error {
+	return os.NewSyscallError("syncfs", unix.Syncfs(int(f.Fd())))
+}
+
+// syncFolder makes the names in a directory durable.
+func syncFolder(f *os.File) error { return f.Sync() }
+
+// lockFolder keeps a second process out of the folder; the lock goes with f.
+func lockFolder(f *os.File, shared bool) error {
+	how := unix.LOCK_EX
+	if shared {
+		how = unix.LOCK_SH
+	}
+	err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return errors.New("another process is at work on it")
+	}
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOLCK) {
+		return nil // some network file systems
+	}
+	return os.NewSyscallError("flock", err)
+}
+
+// bootID names the present boot of the kernel; "" if it does not say.
+func bootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}

@@ -1,0 +1,232 @@
+package fill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tidemark.dev/internal/ground/clock"
+	"tidemark.dev/internal/ground/fault"
+	"tidemark.dev/internal/model/fileset"
+)
+
+const (
+	progressEvery = 100 * time.Millisecond
+	recordEvery   = time.Second
+
+	// preallocateFrom is the size from which the space of a file is reserved
+	// before writing: below it one write places the file anyway.
+	preallocateFrom = 64 << 10
+)
+
+// writer writes directories. Whole directories are the unit of work and of the
+// record: what was interrupted within one is written again, because after a
+// crash a file of full length may still have no content.
+type writer struct {
+	*folder
+	plan   Plan
+	todo   []int // directories to write, ascending
+	start  clock.Instant
+	report func(Progress)
+
+	next      atomic.Int64 // index in todo
+	dirsDone  atomic.Int64
+	filesDone atomic.Int64
+	bytesDone atomic.Int64
+
+	mu   sync.Mutex
+	done []bool // by directory
+}
+
+// run writes what is left to do and brings the record up to date.
+func (w *writer) run(ctx context.Context) error {
+	for d := len(w.done); d < w.set.Wanted; d++ { // an interrupted plan wanted more than this one
+		if _, err := w.removeDir(d); err != nil {
+			return err
+		}
+	}
+	w.set.State, w.set.Wanted, w.set.Boot = Writing, len(w.done), bootID()
+	w.mark()
+	if err := w.record(true); err != nil {
+		return err
+	}
+	if err := w.root.Mkdir(fileset.Root, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fault.Wrap(fault.Driver, err, "file set")
+	}
+	err := w.work(ctx)
+	w.tell()
+	if err == nil && ctx.Err() != nil && int(w.dirsDone.Load()) < len(w.todo) {
+		err = fault.Hint(
+			fault.Wrap(fault.Driver, ctx.Err(), fmt.Sprintf("file set: interrupted after %d of %d directories", w.dirsDone.Load(), len(w.todo))),
+			"the same command goes on from there")
+	}
+	w.mark()
+	if err != nil {
+		return errors.Join(err, w.record(false))
+	}
+	if err := syncDisk(w.lock); err != nil {
+		return errors.Join(fault.Wrap(fault.Driver, err, "file set: synchronise"), w.record(false))
+	}
+	w.set.State, w.set.Dirs = Complete, len(w.done)
+	w.set.Wanted, w.set.Done, w.set.Boot = 0, nil, ""
+	return w.record(true)
+}
+
+// work runs the workers until everything is written, one of them fails or ctx
+// ends, and meanwhile reports and records.
+func (w *writer) work(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	failed := make(chan error, w.plan.Workers)
+	for range w.plan.Workers {
+		wg.Go(func() {
+			if err := w.directories(ctx); err != nil {
+				failed <- err
+				cancel()
+			}
+		})
+	}
+	finished := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(finished)
+	}()
+
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	recorded := clock.Now()
+	for {
+		select {
+		case <-finished:
+			close(failed)
+			return <-failed // the first one; nil if there is none
+		case <-tick.C:
+			w.tell()
+			if now := clock.Now(); now.Sub(recorded) >= recordEvery {
+				recorded = now
+				w.mark()
+				if err := w.record(false); err != nil {
+					cancel()
+					<-finished
+					return err
+				}
+			}
+		}
+	}
+}
+
+// mark copies what is done into the manifest.
+func (w *writer) mark() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	first := slices.Index(w.done, false)
+	if first < 0 {
+		first = len(w.done)
+	}
+	w.set.Dirs = min(w.set.Dirs, first)
+	w.set.Done = nil
+	for d := w.set.Dirs; d < len(w.done); d++ {
+		switch n := len(w.set.Done); {
+		case !w.done[d]:
+		case n > 0 && w.set.Done[n-1][0]+w.set.Done[n-1][1] == d:
+			w.set.Done[n-1][1]++
+		default:
+			w.set.Done = append(w.set.Done, [2]int{d, 1})
+		}
+	}
+}
+
+// tell reports progress.
+func (w *writer) tell() {
+	if w.report == nil {
+		return
+	}
+	n := int64(len(w.todo))
+	w.report(Progress{
+		Files: n * fileset.FilesPerDir, FilesDone: w.filesDone.Load(),
+		Bytes: n * fileset.DirBytes, BytesDone: w.bytesDone.Load(),
+		Elapsed: clock.Now().Sub(w.start),
+	})
+}
+
+// directories is one worker: it takes directories until none is left.
+func (w *writer) directories(ctx context.Context) error {
+	buf := make([]byte, fileset.MaxSize)
+	for ctx.Err() == nil {
+		i := w.next.Add(1) - 1
+		if i >= int64(len(w.todo)) {
+			return nil
+		}
+		d := w.todo[i]
+		whole, err := w.directory(ctx, d, buf)
+		if err != nil {
+			if errors.Is(err, errNoSpace) {
+				err = fault.Hint(err, "the disk filled up meanwhile; free some space and run the same command again")
+			}
+			return err
+		}
+		if !whole {
+			return nil
+		}
+		w.mu.Lock()
+		w.done[d] = true
+		w.mu.Unlock()
+		w.dirsDone.Add(1)
+		if w.plan.wrote != nil {
+			w.plan.wrote(d)
+		}
+	}
+	return nil
+}
+
+// directory writes the files of directory d, the last one last. whole is false
+// when ctx ended in between.
+func (w *writer) directory(ctx context.Context, d int, buf []byte) (whole bool, err error) {
+	path := dirPath(d)
+	if err := w.root.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return false, fault.Wrap(fault.Driver, err, "file set")
+	}
+	dir, err := w.root.OpenRoot(path)
+	if err != nil {
+		return false, fault.Wrap(fault.Driver, err, "file set")
+	}
+	defer dir.Close()
+	for i := range int64(fileset.FilesPerDir) {
+		if ctx.Err() != nil {
+			return false, nil
+		}
+		f := fileset.FileAt(int64(d)*fileset.FilesPerDir + i)
+		if err := writeFile(dir, f, w.plan.Seed, buf); err != nil {
+			return false, fault.Wrap(fault.Driver, err, "file set: "+path)
+		}
+		w.filesDone.Add(1)
+		w.bytesDone.Add(f.Size())
+	}
+	return true, nil
+}
+
+// writeFile writes one file with one write from a buffer of MaxSize bytes.
+func writeFile(dir *os.Root, f fileset.File, seed uint64, buf []byte) error {
+	var c fileset.Content
+	c.Init(f, seed)
+	buf = buf[:c.Size()]
+	c.Fill(buf, 0)
+	h, err := dir.OpenFile(fileName(f), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	if len(buf) >= preallocateFrom {
+		err = preallocate(h, c.Size())
+	}
+	if err == nil {
+		_, err = h.Write(buf)
+	}
+	return errors.Join(err, h.Close())
+}
