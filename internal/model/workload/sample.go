@@ -49,7 +49,7 @@ type Sampler struct {
 	spread       uint64 // longest - shortest + 1
 	users, ads   uint64
 
-	fileShare []float64
+	fileShare []float64 // by 9 x class + num
 	dirShare  []float64
 	kindShare [Kinds]float64
 	meanFile  float64
@@ -254,9 +254,14 @@ func (s *Sampler) ClassShare() []float64 {
 	return p
 }
 
-// FileShare returns the expected share of each of the 36 files of a directory,
-// at index 9 x class + num.
-func (s *Sampler) FileShare() []float64 { return append([]float64(nil), s.fileShare...) }
+// FileShare returns the expected share of each file number, over all classes.
+func (s *Sampler) FileShare() []float64 {
+	p := make([]float64, fileset.FilesPerClass)
+	for i, x := range s.fileShare {
+		p[i%fileset.FilesPerClass] += x
+	}
+	return p
+}
 
 // DirShare returns the expected share of each directory.
 func (s *Sampler) DirShare() []float64 { return append([]float64(nil), s.dirShare...) }
