@@ -169,10 +169,10 @@ func AppendPart(b []byte, first bool, boundary, ctype string, s httpwire.Span, s
 	}
 	b = append(b, "--"...)
 	b = append(b, boundary...)
-	b = append(b, "\r\nContent-Type: "...)
-	b = append(b, ctype...)
 	b = append(b, "\r\nContent-Range: "...)
 	b = AppendContentRange(b, s, size)
+	b = append(b, "\r\nContent-Type: "...)
+	b = append(b, ctype...)
 	return append(b, "\r\n\r\n"...)
 }
 

@@ -55,8 +55,8 @@ func (c *Carrier) view(to *page.Request, cn *conn, rq *httpwire.Request, path []
 	if rq.Proto == 10 {
 		to.Proto = "HTTP/1.0"
 	}
-	if len(r.path) < len(path) {
-		to.Script = path[:len(r.path)-1]
+	if n := len(r.path) - 1; r.path[n] == '/' {
+		to.Script = path[:n]
 	}
 	if int(cn.listener) < len(c.local) {
 		to.Local = c.local[cn.listener]

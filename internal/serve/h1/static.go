@@ -73,20 +73,11 @@ func (c *Carrier) open(dir bool) (e *cache.Entry, owned bool, err error) {
 	return nil, false, fs.ErrNotExist
 }
 
-// toDirectory sends a client that left out the last slash of a directory with an index to the right
-// place; relative links on that page would not work otherwise. The location is made of the clean path,
-// so it begins with one slash and no other host can come of it.
+// toDirectory sends a client that left out the last slash of a directory to the right place; relative
+// links on its index would not work otherwise. The location is made of the clean path, so it begins with
+// one slash and no other host can come of it.
 func (c *Carrier) toDirectory(cn *conn) step {
-	c.path = append(c.path, '/')
-	n := len(c.path)
-	e, owned, err := c.open(true)
-	if owned {
-		e.Release()
-	}
-	if err != nil && err != cache.ErrCold {
-		return c.fail(cn, statusOf(err))
-	}
-	c.header = appendEscaped(c.header[:0], c.path[:n])
+	c.header = append(appendEscaped(c.header[:0], c.path), '/')
 	if c.rq.HasQuery {
 		c.header = append(append(c.header, '?'), c.rq.Query...)
 	}
