@@ -67,37 +67,9 @@ func (rq *Request) Field(name string) (value []byte) {
 	return value
 }
 
-// CopyTo makes dst a copy of rq that shares no memory with it, reusing dst's buffer.
-func (rq *Request) CopyTo(dst *Owned) {
-	dst.set(rq)
-}
-
-// Owned is a Request together with the memory its slices point into.
-type Owned struct {
-	Request
-	buf []byte
-}
-
-func (o *Owned) set(rq *Request) {
-	o.Request = *rq
-	views := [...]*[]byte{&o.Method, &o.Path, &o.Query, &o.Script, &o.Body, &o.Host, &o.Cookie, &o.ContentType, &o.Fields}
-	n := 0
-	for _, v := range views {
-		n += len(*v)
-	}
-	if cap(o.buf) < n {
-		o.buf = make([]byte, 0, n)
-	}
-	o.buf = o.buf[:0]
-	for _, v := range views {
-		at := len(o.buf)
-		o.buf = append(o.buf, *v...)
-		*v = o.buf[at:len(o.buf):len(o.buf)]
-	}
-}
-
-func equalFold(b []byte, s string) bool {
-	for i := range b {
+// equalFold compares two texts of the same length, ASCII letter case ignored.
+func equalFold[T string | []byte](b T, s string) bool {
+	for i := range len(b) {
 		x, y := b[i], s[i]
 		if x == y {
 			continue

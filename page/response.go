@@ -43,10 +43,13 @@ func (rs *Response) Cookie(value []byte) {
 	rs.fields = endField(append(b, value...), len(b))
 }
 
-// Field adds a header field. Carriers write Content-Type, Content-Length, Connection, Date and Server
-// themselves. A name that is not a token is dropped, and control bytes in the value become blanks, so
-// that data from a request cannot forge a header.
+// Field adds a header field. Dropped are names that are not tokens, and those that are the carrier's:
+// Content-Type (see Type), Content-Length, Date, Server, and what concerns the connection. Control bytes
+// in the value become blanks, so that data from a request cannot forge a header.
 func (rs *Response) Field(name, value string) {
+	if carriers(name) {
+		return
+	}
 	if b, ok := beginField(rs.fields, name); ok {
 		rs.fields = endField(append(b, value...), len(b))
 	}
@@ -93,7 +96,7 @@ type View struct {
 	Type   string
 	Fields []byte // header lines with CRLF, without those the carrier writes itself
 	Head   []byte
-	File   File // the carrier releases it after sending, or with Response.Reset
+	File   File // released by Response.Reset, after sending
 	Tail   []byte
 	Length int64 // of the whole body, in bytes
 }
@@ -126,13 +129,6 @@ func (rs *Response) Prepend(header []byte) []byte {
 	return append(append(make([]byte, 0, len(header)+len(b)-Room), header...), b[Room:]...)
 }
 
-// TakeFile returns the file and the duty to release it: Reset will not. For carriers.
-func (rs *Response) TakeFile() File {
-	f := rs.file
-	rs.file = File{}
-	return f
-}
-
 // Reset makes the response empty for the next request, releases its file and keeps its buffers.
 func (rs *Response) Reset() {
 	rs.file.Release()
@@ -151,6 +147,18 @@ func (rs *Response) room() []byte {
 		rs.head = make([]byte, Room, Room+2048)
 	}
 	return rs.head
+}
+
+// carriers reports whether a field is written by carriers only.
+func carriers(name string) bool {
+	for _, own := range [...]string{
+		"content-length", "transfer-encoding", "connection", "keep-alive", "upgrade", "trailer", "te", "content-type", "date", "server",
+	} {
+		if len(name) == len(own) && equalFold(own, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // beginField appends a field's name; on false the name is not a token and nothing was appended.

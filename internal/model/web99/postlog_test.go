@@ -144,6 +144,7 @@ func TestLogScannerRefuses(t *testing.T) {
 		"too few":     strings.Replace(good, "\n         3\n", "\n", 1),
 		"wrong count": strings.Replace(good, "         3\n", "         2\n", 1),
 		"no wrapper":  good[len(goldenHead):],
+		"misnumbered": strings.Replace(good, "         2 17", "         3 17", 1),
 		"bad record":  strings.Replace(good, "4321", "43x1", 1),
 		"nothing":     "",
 	} {

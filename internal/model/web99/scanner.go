@@ -100,7 +100,9 @@ func (s *LogScanner) scan(b []byte, yield func(*Record)) (n int, err error) {
 		if !ParseRecord(b[:RecordSize], &r) {
 			return 0, fmt.Errorf("fetched post log: record %d is malformed: %q", s.seen+1, b[:RecordSize])
 		}
-		s.seen++
+		if s.seen++; r.Number != s.seen {
+			return 0, fmt.Errorf("fetched post log: record %d is numbered %d", s.seen, r.Number)
+		}
 		yield(&r)
 		n = RecordSize
 	case partTail:

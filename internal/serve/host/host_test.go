@@ -52,7 +52,8 @@ func (s *show) Serve(rq *page.Request, rs *page.Response) {
 	fmt.Fprintf(rs, "%s %s %s %s %q %s %s %v %s %s %s\n%s", rq.Method, rq.Path, rq.Script, rq.Query, rq.Body, rq.Proto, rq.Remote, rq.Secure, rq.Host, rq.Cookie, rq.ContentType, rq.Fields)
 }
 
-func big(rs *page.Response, path string) {
+// big answers with a file that says it is more bytes longer than it is.
+func big(rs *page.Response, path string, more int64) {
 	h, err := os.Open(path)
 	if err != nil {
 		rs.Status(500)
@@ -63,6 +64,7 @@ func big(rs *page.Response, path string) {
 		rs.Status(500)
 		return
 	}
+	f.Size += more
 	rs.Append("head ")
 	rs.SetFile(f)
 	rs.Tail([]byte(" tail"))
@@ -82,15 +84,12 @@ func routes(file string) []Route {
 			rs.SetFile(page.File{Bytes: []byte("file "), Size: 5})
 			rs.Tail([]byte("tail"))
 		}}},
-		{"/big", &show{answer: func(_ *page.Request, rs *page.Response) { big(rs, file) }}},
+		{"/big", &show{answer: func(_ *page.Request, rs *page.Response) { big(rs, file, 0) }}},
 		{"/memory", &show{detached: true, answer: func(_ *page.Request, rs *page.Response) {
 			rs.SetFile(page.File{Bytes: bytes.Repeat([]byte("0123456789"), 30000), Size: 300000})
 		}}},
 		{"/shrunk", &show{answer: func(_ *page.Request, rs *page.Response) {
-			big(rs, file)
-			f := rs.TakeFile()
-			f.Size++
-			rs.SetFile(f)
+			big(rs, file, 1)
 		}}},
 		{"/panic", &show{detached: true, answer: func(_ *page.Request, rs *page.Response) {
 			rs.Append("half an ans")
