@@ -47,7 +47,7 @@ func (rs *Response) Cookie(value []byte) {
 // Content-Type (see Type), Content-Length, Date, Server, and what concerns the connection. Control bytes
 // in the value become blanks, so that data from a request cannot forge a header.
 func (rs *Response) Field(name, value string) {
-	if carriers(name) {
+	if reserved(name) {
 		return
 	}
 	if b, ok := beginField(rs.fields, name); ok {
@@ -149,8 +149,8 @@ func (rs *Response) room() []byte {
 	return rs.head
 }
 
-// carriers reports whether a field is written by carriers only.
-func carriers(name string) bool {
+// reserved reports whether a field is written by carriers only.
+func reserved(name string) bool {
 	for _, own := range [...]string{
 		"content-length", "transfer-encoding", "connection", "keep-alive", "upgrade", "trailer", "te", "content-type", "date", "server",
 	} {

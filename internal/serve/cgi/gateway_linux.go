@@ -200,7 +200,9 @@ func (g *Gateway) start(env []string, body []byte) (*process, error) {
 	p := &process{out: out, ended: make(chan struct{})}
 	p.p, err = os.StartProcess(g.o.Program, append([]string{g.o.Program}, g.o.Args...), &os.ProcAttr{
 		Dir: g.o.Dir, Env: env, Files: []*os.File{childIn, childOut, stderr},
-		// Pdeathsig covers a server that is killed itself and cannot clean up.
+		// Pdeathsig covers a server that is killed itself and cannot clean up. The kernel sends it when
+		// the thread that forked ends, and Go ends a thread only with a goroutine locked to it: loops,
+		// which do not start programs.
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {
