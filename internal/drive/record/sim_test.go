@@ -9,6 +9,7 @@ import (
 	"tidemark.dev/internal/ground/fault"
 	"tidemark.dev/internal/ground/tally"
 	"tidemark.dev/internal/model/conform"
+	"tidemark.dev/internal/model/workload"
 )
 
 // sim is a target under the web99 law that grows slower with load, and a driver that records it.
@@ -135,7 +136,7 @@ func (s *sim) run(slots int, length time.Duration) *window {
 	for k, n := range issued {
 		a.Plan = append(a.Plan, conform.PlanCount{Kind: kindNames[k], Issued: n, Planned: n})
 	}
-	_, _, p := conform.ChiSquare(issued[:], kindShares[:])
+	_, p := workload.ChiSquare(issued[:], kindShares[:])
 	a.ChiSquareP = map[string]float64{"kind": p, "class": 0.38, "file": 0.71, "directory": 0.16}
 	a.ClockOffset = 40 * time.Microsecond
 	a.RunQueue, a.Steal = 0.006, 0.001

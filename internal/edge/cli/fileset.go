@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -93,7 +94,7 @@ func (t *tool) filesetVerify() *cobra.Command {
 				fmt.Fprintln(t.Stdout, f)
 			}
 			fmt.Fprintf(t.Stdout, "%s: %d files, %d wrong, %s\n", args[0], r.Files, len(r.Faults), speed(r.Bytes, r.Elapsed))
-			if len(r.Faults) > 0 {
+			if !r.OK() {
 				return exit{exitFails}
 			}
 			return nil
@@ -147,10 +148,14 @@ func (t *tool) filesetClean() *cobra.Command {
 				if _, err := fill.Read(d); err != nil && len(args) == 0 {
 					continue // bench made none there
 				}
-				if _, err := fill.Clean(c.Context(), d); err != nil {
+				done, err := fill.Clean(c.Context(), d)
+				if err != nil {
 					return err
 				}
-				fmt.Fprintln(t.Stdout, "removed", d)
+				fmt.Fprintf(t.Stdout, "removed %s: %d files\n", d, done.Files)
+				if n := len(done.Left); n > 0 {
+					fmt.Fprintf(t.Stdout, "  left alone what is not of the set: %s\n", strings.Join(done.Left[:min(n, 5)], ", "))
+				}
 				removed++
 			}
 			if removed == 0 {

@@ -207,56 +207,6 @@ func TestRecordSize(t *testing.T) {
 	}
 }
 
-func TestChiSquare(t *testing.T) {
-	tests := []struct {
-		name     string
-		observed []uint64
-		shares   []float64
-		freedom  int
-		p, eps   float64
-	}{
-		{"exact fit", []uint64{50, 50}, []float64{1, 1}, 1, 1, 1e-12},
-		{"one standard deviation", []uint64{55, 45}, []float64{1, 1}, 1, 0.317310507863, 1e-9},
-		{"3.84 is five percent", []uint64{1098, 902}, []float64{0.5, 0.5}, 1, 1.172e-5, 1e-7},
-		{"four cells", []uint64{30, 14, 34, 45}, []float64{0.2, 0.2, 0.25, 0.35}, 3, 0.0876, 0.02},
-		{"a cell ruled out", []uint64{90, 10}, []float64{1, 0}, 1, 0, 0},
-		{"nothing observed", []uint64{0, 0}, []float64{1, 1}, 0, 1, 0},
-		{"too few to tell", []uint64{3, 1}, []float64{0.5, 0.5}, 0, 1, 0},
-		{"small cells are pooled", []uint64{500, 500, 1}, []float64{0.5, 0.4999, 0.0001}, 1, 0.99, 0.02},
-	}
-	for _, tt := range tests {
-		_, freedom, p := ChiSquare(tt.observed, tt.shares)
-		if freedom != tt.freedom || math.Abs(p-tt.p) > tt.eps {
-			t.Errorf("%s: %d degrees, p %.12g, want %d, %.12g", tt.name, freedom, p, tt.freedom, tt.p)
-		}
-	}
-	// Draws of the law itself: p is uniform, so a tenth of many lies below a tenth.
-	rng := rand.New(rand.NewPCG(4, 4))
-	shares := []float64{0.35, 0.50, 0.14, 0.01}
-	low := 0
-	for range 2000 {
-		var n [4]uint64
-		for range 1000 {
-			switch u := rng.Float64(); {
-			case u < 0.35:
-				n[0]++
-			case u < 0.85:
-				n[1]++
-			case u < 0.99:
-				n[2]++
-			default:
-				n[3]++
-			}
-		}
-		if _, _, p := ChiSquare(n[:], shares); p < 0.1 {
-			low++
-		}
-	}
-	if low < 150 || low > 250 {
-		t.Errorf("%d of 2000 p-values lie below 0.1", low)
-	}
-}
-
 func TestClasses(t *testing.T) {
 	for _, class := range []string{ClassRefused, ClassReset, ClassClosed, ClassTimeout, ClassNetwork, ClassTLS,
 		ClassMalformed, ClassStatus, ClassLength, ClassBytes, ClassWrapper, ClassCookie, ClassAd, ClassTable,
