@@ -30,6 +30,35 @@ func (p *quiet) Serve(rq *page.Request, rs *page.Response) {
 	rs.Tail(quietTail)
 }
 
+// A static answer costs one receive and one send, or a send and a sendfile, and nothing besides.
+func TestSystemCallsOfAStaticAnswer(t *testing.T) {
+	s := serve(t, func(o *Options) { o.CacheValid = time.Hour; o.DeferAccept = true })
+	s.write("small", pattern(30_000))
+	s.write("large", pattern(50_000))
+	w := s.dial()
+	for path, sends := range map[string]uint64{"/small": 1, "/large": 2} {
+		ask := func() {
+			w.send(request("GET", path))
+			if a := w.next("GET"); a.StatusCode != 200 {
+				t.Fatal(a.StatusCode)
+			}
+		}
+		ask()
+		before := s.Stats().Loops[0]
+		const n = 100
+		for range n {
+			ask()
+		}
+		after := s.Stats().Loops[0]
+		if got := after.Sends - before.Sends; got != n*sends {
+			t.Errorf("%s: %d sends for %d answers", path, got, n)
+		}
+		if got, empty := after.Recvs-before.Recvs, after.RecvEmpty-before.RecvEmpty; got != n || empty != 0 {
+			t.Errorf("%s: %d receives, %d in vain", path, got, empty)
+		}
+	}
+}
+
 // The hot paths allocate nothing, measured on a real loop with log: whole files from memory and by
 // sendfile, pages with a file in them, revalidation, 304, HEAD, and pipelined requests.
 func TestHotPathsDoNotAllocate(t *testing.T) {
