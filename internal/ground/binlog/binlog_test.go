@@ -343,6 +343,21 @@ func TestAFrameWhosePayloadLiesIsChargedWhole(t *testing.T) {
 	}
 }
 
+func TestALengthBeyondTheLimitIsDamageAndTakesNoMemory(t *testing.T) {
+	head := make([]byte, headSize)
+	f := frame{kind: kindRecords, version: version, length: 64 << 20, count: 1}
+	f.put(head)
+	r := NewReader(bytes.NewReader(append(head, write(t, Options{}, numbered(2))...)))
+	for range 2 {
+		if err := r.Next(&Record{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := (Loss{Gaps: 1, Bytes: headSize}); r.Loss() != want || cap(r.buf) > 2*MaxPayload {
+		t.Errorf("lost %+v, want %+v; buffer of %d bytes", r.Loss(), want, cap(r.buf))
+	}
+}
+
 // sealed returns a frame with right checksums around any payload.
 func sealed(kind byte, count uint32, payload []byte) []byte {
 	var k block

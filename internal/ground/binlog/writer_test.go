@@ -190,7 +190,7 @@ func TestAFailingDiskIsReportedCountedAndSurvived(t *testing.T) {
 
 func TestRedirectSplitsTheLogInTwoWholeFiles(t *testing.T) {
 	var one, two bytes.Buffer
-	w := NewWriter(&one, Options{})
+	w := NewWriter(&one, Options{Software: "s"})
 	records := numbered(5)
 	for i := range records {
 		if i == 3 {
@@ -207,6 +207,12 @@ func TestRedirectSplitsTheLogInTwoWholeFiles(t *testing.T) {
 	b, _ := read(t, two.Bytes())
 	if len(a) != 3 || len(b) != 2 || b[0].Bytes != 3 {
 		t.Errorf("%d and %d records", len(a), len(b))
+	}
+	for _, file := range []*bytes.Buffer{&one, &two} {
+		r := NewReader(file)
+		if err := r.Next(&Record{}); err != nil || r.Origin().Software != "s" {
+			t.Errorf("%v, header %+v", err, r.Origin())
+		}
 	}
 }
 

@@ -90,6 +90,18 @@ func TestQuantileIsTheRankedValueOrAThousandthAbove(t *testing.T) {
 	})
 }
 
+func TestARoundedProductDoesNotMoveTheRank(t *testing.T) {
+	h := new(Histogram)
+	for i := int64(1); i <= 100; i++ {
+		h.Record(i * 10_000_000)
+	}
+	for rank := int64(1); rank < 100; rank++ { // 0.07 x 100 is 7.000000000000001
+		if got := h.Quantile(float64(rank) / 100); got < rank*10_000_000 || got > rank*10_010_000 {
+			t.Errorf("Quantile(%d/100) = %d", rank, got)
+		}
+	}
+}
+
 func TestQuantilesRiseAndStayWithinTheExtremes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := of(rapid.SliceOfN(anyValue, 1, 100).Draw(t, "values"))

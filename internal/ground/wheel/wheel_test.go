@@ -273,6 +273,22 @@ func TestAnOverdueTimerSetWhileFiringWaitsForTheNextAdvance(t *testing.T) {
 	}
 }
 
+func TestAnAdvanceIntoThePastFiresOnlyWhatWasSetOverdue(t *testing.T) {
+	w := New(10, 0)
+	w.Advance(100, nil)
+	w.Set(0, 150)
+	if got := advance(w, 50, nil); got != nil {
+		t.Errorf("fired %v", got)
+	}
+	w.Set(1, 90)
+	if diff := cmp.Diff([]shot{{1, 90}}, advance(w, 60, nil)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]shot{{0, 150}}, advance(w, 150, nil)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestATimerIsDisarmedWhileItFires(t *testing.T) {
 	w := New(1, 0)
 	w.Set(3, 5)
