@@ -264,16 +264,28 @@ func TestThePackageBudgetCountsAllItsFiles(t *testing.T) {
 func TestAnExceptionHoldsForItsRowAndMustBeNeeded(t *testing.T) {
 	files := clean()
 	files["internal/serve/h1/more.go"] = program("h1", []string{"os", "fmt"}, "func g() { fmt.Println(os.Args, os.Environ()) }\n")
-	list, _ := findings(t, plant(files), "", Exception{"process", "internal/serve/h1/more.go", "for this test"})
+	one := Exception{Rule: "process", Path: "internal/serve/h1/more.go", Reason: "for this test"}
+	list, _ := findings(t, plant(files), "", one)
 	if diff := cmp.Diff([]string{"internal/serve/h1/more.go:5: uses fmt.Println"}, list); diff != "" {
 		t.Error(diff)
 	}
-	list, whole := findings(t, plant(clean()), "", Exception{"process", "internal/serve/h1/more.go", "for this test"})
+	list, whole := findings(t, plant(clean()), "", one)
 	if diff := cmp.Diff([]string{`internal/serve/h1/more.go: the exception from "process" is not needed any more`}, list); diff != "" {
 		t.Error(diff)
 	}
 	if len(whole) == 1 && !strings.Contains(whole[0].Why, "only shrinks") {
 		t.Errorf("reason %q", whole[0].Why)
+	}
+}
+
+func TestAnExceptionFromABudgetHasALimitOfItsOwn(t *testing.T) {
+	files := clean()
+	files["internal/serve/h1/more.go"] = program("h1", nil, strings.Repeat("// x\n", 600))
+	for most, want := range map[int]int{602: 0, 700: 0, 601: 2 /* too large, and the exception helps nothing */, 0: 2} {
+		list, _ := findings(t, plant(files), "", Exception{Rule: "budget", Path: "internal/serve/h1/more.go", Reason: "for this test", Most: most})
+		if len(list) != want {
+			t.Errorf("%d lines allowed: %q", most, list)
+		}
 	}
 }
 
