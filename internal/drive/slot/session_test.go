@@ -125,7 +125,7 @@ func TestTargetClosesConnections(t *testing.T) {
 // TestDrain pauses in the middle of everything: all operations end soon, their rest unpaced, connections stay, and
 // the slots go on where they are told to.
 func TestDrain(t *testing.T) {
-	s := simulate(t, Plan{Count: 200, RampPerSecond: 1000}, 30, 100)
+	s := simulate(t, Plan{Count: 200, RampPerSecond: 1000, VerifyEvery: -1}, 30, 100)
 	s.load(200)
 	s.run(s.now.Add(5 * time.Second))
 	if s.w.running != 200 || s.w.reached.Load() != 1 {
@@ -204,7 +204,7 @@ func TestRampKeepsItsRate(t *testing.T) {
 // length-biased first operations the early one is far too high in short files.
 func TestPopulationIsStationary(t *testing.T) {
 	const slots = 250
-	s := simulate(t, Plan{Count: slots, RampPerSecond: 1_000_000, Seed: 11, Pacing: Deferred}, 30, 100)
+	s := simulate(t, Plan{Count: slots, RampPerSecond: 1_000_000, Seed: 11, Pacing: Deferred, VerifyEvery: -1}, 30, 100)
 	s.load(slots)
 	early := s.window(2*time.Second, 6*time.Second)
 	s.run(s.now.Add(15 * time.Second))

@@ -1,10 +1,12 @@
 package slot
 
 import (
+	"bytes"
 	"container/heap"
 	"math/rand/v2"
 	"net/netip"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -147,9 +149,7 @@ func (c *simConn) wake() {
 			err = c.err
 		}
 		c.s.w.Received(c.id, b, err)
-		for i := range b { // views must not be kept
-			b[i] = 0xee
-		}
+		clear(b) // views must not be kept
 	})
 }
 
@@ -296,6 +296,7 @@ type origin struct {
 	change func(a *answer, op *asked)     // misbehaviour
 	wall   int64                          // 0: wallNow
 	posted func(p web99.Post, user int32) // told of every POST
+	files  sync.Map                       // contents by file
 }
 
 type asked struct {
@@ -353,6 +354,22 @@ func (o *origin) answer(req []byte) ([]byte, bool) {
 	return append(b, httpwire.LastChunk...), a.last
 }
 
+// content returns the bytes of a file; they may be changed if anything is to be changed.
+func (o *origin) content(f fileset.File) []byte {
+	v, known := o.files.Load(f)
+	if !known {
+		var c fileset.Content
+		c.Init(f, o.seed)
+		b := make([]byte, c.Size())
+		c.Fill(b, 0)
+		v, _ = o.files.LoadOrStore(f, b)
+	}
+	if o.change != nil {
+		return bytes.Clone(v.([]byte))
+	}
+	return v.([]byte)
+}
+
 func (o *origin) compose(q *asked, body []byte) *answer {
 	a := &answer{status: "200 OK", last: !q.req.KeepAlive}
 	path := string(q.req.Path)
@@ -403,10 +420,7 @@ func (o *origin) compose(q *asked, body []byte) *answer {
 		a.status = "404 Not Found"
 		return a
 	}
-	var c fileset.Content
-	c.Init(q.file, o.seed)
-	content := make([]byte, c.Size())
-	c.Fill(content, 0)
+	content := o.content(q.file)
 	if q.kind == workload.Static {
 		a.fields = []string{"Content-Type: text/plain"}
 		a.body = content
