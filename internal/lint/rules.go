@@ -42,9 +42,6 @@ func Rules() []Rule {
 func Exceptions() []Exception {
 	return []Exception{
 		{Rule: "budget", Path: "internal/drive/slot", Most: 3200, Reason: "the driver engine is to be cut along its state machine"},
-		{Rule: "budget", Path: "internal/drive/run", Most: 2800, Reason: "the run plan is to be cut along its phases"},
-		{Rule: "process", Path: "internal/drive/target/keeper_linux.go", Reason: "a server under test inherits the environment"},
-		{Rule: "dependencies", Path: "go.mod", Reason: "the display and the hash wait for the code that uses them"},
 	}
 }
 

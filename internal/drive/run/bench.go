@@ -21,6 +21,7 @@ import (
 	"tidemark.dev/internal/drive/fill"
 	"tidemark.dev/internal/drive/fleet"
 	"tidemark.dev/internal/drive/kit"
+	"tidemark.dev/internal/drive/probe"
 	"tidemark.dev/internal/drive/record"
 	"tidemark.dev/internal/drive/target"
 	"tidemark.dev/internal/ground/fault"
@@ -88,9 +89,9 @@ type bench struct {
 	keeper  *target.Keeper
 	kit     *kit.Kit
 	target  *target.Target
-	probe   *probe
+	probe   *probe.Client
 	drivers *drivers
-	valid   *validation
+	valid   *probe.Validation
 
 	targets                []netip.AddrPort
 	host                   string
@@ -98,7 +99,7 @@ type bench struct {
 	max, dirs              int
 	maxIsDriver            bool
 	rule                   conform.Rule
-	ledger                 *ledger
+	ledger                 *probe.Ledger
 	unsettled              string // why log and drivers cannot agree exactly, if so
 	judgements             []conform.Judgement
 	steps                  int
@@ -140,12 +141,12 @@ func (b *bench) run(ctx context.Context, cancel context.CancelCauseFunc) error {
 		return err
 	}
 	b.o.Events.phase(PhaseValidate, "one operation of each kind")
-	v, err := validate(ctx, b.probe, b.o.Workload, b.o.FileSeed, b.max, b.dirs)
+	v, err := probe.Validate(ctx, b.probe, b.o.Workload, b.o.FileSeed, b.max, b.dirs)
 	if err != nil {
 		return err
 	}
 	b.valid = v
-	if len(v.broke) > 0 {
+	if len(v.Broke) > 0 {
 		return nil // conclude says what was wrong
 	}
 	b.describeServer()
@@ -179,7 +180,7 @@ func (b *bench) plan() {
 		b.max = defaultMaxLoad // a file set for more would not fit many disks
 	}
 	b.dirs = b.dirsFor(b.max)
-	b.ledger = newLedger()
+	b.ledger = probe.NewLedger()
 }
 
 // defaultMaxLoad bounds a search whose file set grows with the load: 13 GB.
@@ -260,7 +261,7 @@ func (b *bench) start(ctx context.Context) error {
 		}
 		b.targets, b.host = []netip.AddrPort{b.kit.Address}, b.kit.Address.String()
 	}
-	b.probe = newProbe(b.targets[0], b.host, b.o.Workload.Routes)
+	b.probe = probe.New(b.targets[0], b.host, b.o.Workload.Routes)
 	return b.save()
 }
 
@@ -285,7 +286,7 @@ func (b *bench) setRule() {
 	r.LineBps, r.FloorBps = p.LineBps, c.FloorBps
 	r.PassShare, r.ErrorShare, r.MinOps, r.RawFrom = c.PassShare, c.ErrorShare, c.MinOps, c.RawFrom
 	s := b.o.Workload.Sampler(b.dirs, b.o.Workload.UserCount(b.max))
-	r.MeanBits = b.valid.overhead.meanBits(s)
+	r.MeanBits = b.valid.Overhead.MeanBits(s)
 	b.rule = r
 	b.doc.Configuration.Rule = record.FromRule(r)
 }
@@ -406,14 +407,14 @@ func (b *bench) warm(ctx context.Context) error {
 
 // reset brings the target's tables and post log to their beginning and tells the drivers.
 func (b *bench) reset(ctx context.Context) error {
-	if !usesPages(b.o.Workload) {
+	if !probe.UsesPages(b.o.Workload) {
 		return nil
 	}
-	users, ads, err := b.probe.reset(ctx, resetFor(b.o.Workload, b.max))
+	users, ads, err := b.probe.Reset(ctx, probe.ResetFor(b.o.Workload, b.max))
 	if err != nil {
 		return err
 	}
-	b.ledger = newLedger()
+	b.ledger = probe.NewLedger()
 	return b.drivers.tables(ctx, users, ads)
 }
 

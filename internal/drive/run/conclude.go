@@ -101,7 +101,7 @@ func (b *bench) settle(ctx context.Context) error {
 		return err
 	}
 	log := &disclosure.LogCheck{
-		DriverOps: ops + b.probe.ops.Load(), DriverBytes: bytes + b.probe.bytes.Load(), Path: b.kit.Log,
+		DriverOps: ops + b.probe.Ops(), DriverBytes: bytes + b.probe.Bytes(), Path: b.kit.Log,
 	}
 	b.doc.Log = log
 	if log.LogOps, log.LogBytes, err = b.kit.Total(b.kit.Log); err != nil {
@@ -113,8 +113,8 @@ func (b *bench) settle(ctx context.Context) error {
 	case log.Agree:
 	case failed > 0:
 		log.Why = fmt.Sprintf("%d operations failed on the way; the log may or may not hold them", failed)
-	case b.probe.unsure.Load() > 0:
-		log.Why = fmt.Sprintf("%d housekeeping requests failed on the way", b.probe.unsure.Load())
+	case b.probe.Unsure() > 0:
+		log.Why = fmt.Sprintf("%d housekeeping requests failed on the way", b.probe.Unsure())
 	case b.unsettled != "":
 		log.Why = b.unsettled
 	default:
@@ -161,10 +161,10 @@ func (b *bench) conclude(err error) {
 		v.Reasons = append(v.Reasons, disclosure.Reason{
 			Code: "run_ended_early", Text: err.Error(), Effect: "invalid", Origin: fault.OriginOf(err).String(),
 		})
-	case b.valid != nil && len(b.valid.broke) > 0:
+	case b.valid != nil && len(b.valid.Broke) > 0:
 		v.Word, v.ExitCode = disclosure.BrokeRules, exitFails
-		v.Words = "the target broke the rules: " + b.valid.broke[0]
-		for _, text := range b.valid.broke {
+		v.Words = "the target broke the rules: " + b.valid.Broke[0]
+		for _, text := range b.valid.Broke {
 			v.Reasons = append(v.Reasons, disclosure.Reason{Code: "validation", Text: text, Effect: "broke_rules", Origin: fault.Target.String()})
 		}
 	}

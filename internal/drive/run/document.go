@@ -88,12 +88,12 @@ func fillIn(field *string, value string) {
 func (b *bench) describeServer() {
 	t := &b.doc.Configuration.Target
 	if b.o.Server == "" {
-		t.Kit, t.Product = "http", b.valid.server
+		t.Kit, t.Product = "http", b.valid.Server
 		for _, a := range b.targets {
 			t.URLs = append(t.URLs, "http://"+a.String()+"/")
 		}
 	}
-	b.doc.Run.Server = b.valid.server
+	b.doc.Run.Server = b.valid.Server
 	if b.doc.Run.Server == "" {
 		b.doc.Run.Server = b.o.Server
 	}

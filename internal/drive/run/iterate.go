@@ -274,9 +274,9 @@ func (b *bench) posts(ctx context.Context, m *measured) {
 	if b.o.Workload.Mix.Post == 0 {
 		return
 	}
-	log, err := b.probe.fetch(ctx)
+	log, err := b.probe.Fetch(ctx)
 	if err == nil {
-		m.iteration.Posts, err = b.ledger.check(log)
+		m.iteration.Posts, err = b.ledger.Check(log)
 	}
 	if err != nil {
 		m.iteration.Broke = append(m.iteration.Broke, "post log: "+err.Error())
@@ -298,7 +298,7 @@ func (b *bench) assemble(load int, window time.Duration, parts []collected) conf
 		}
 		a.Reported++
 		it.Records = append(it.Records, r.Records...)
-		b.ledger.add(r.Posts)
+		b.ledger.Add(r.Posts)
 		for class, e := range r.Errors {
 			sum := it.Errors[class]
 			sum.Count, sum.Origin = sum.Count+e.Count, e.Origin

@@ -1,4 +1,9 @@
-package run
+// Package probe is the prime's own small client: it asks a target for one operation of each kind and checks every
+// byte of the answers, carries out the housekeeping commands, and keeps the ledger of POSTs.
+//
+// Make a [Client] with [New], call [Validate] before a measurement, [Client.Reset] and [Client.Fetch] around an
+// iteration, and compare the post log with a [Ledger]. It makes no load and judges no measurement.
+package probe
 
 import (
 	"bytes"
@@ -15,27 +20,35 @@ import (
 	"tidemark.dev/internal/model/workload"
 )
 
-// probe is the prime's own small client: operational validation, Reset, Fetch and the tables. It counts what it
-// asks for and receives, so that the server's log can be compared to the byte.
-type probe struct {
+// Client asks one target. It counts what it asks for and receives, so that the server's log can be compared to the
+// byte. Its methods may be called from any goroutine.
+type Client struct {
 	client *http.Client
 	base   string
 	routes workload.Routes
 
-	ops, bytes atomic.Int64
-	// unsure counts requests that failed on the way: the log may hold them or not.
-	unsure atomic.Int64
+	ops, bytes, unsure atomic.Int64
 }
 
-// probeTimeout bounds one request of the probe. It is generous: a server that stalls is judged by the measurement,
-// not by its first answer.
-const probeTimeout = 90 * time.Second
+// Ops is the number of requests answered completely, Bytes what was received, headers included.
+func (p *Client) Ops() int64 { return p.ops.Load() }
 
-func newProbe(target netip.AddrPort, host string, routes workload.Routes) *probe {
-	p := &probe{base: "http://" + host, routes: routes}
+// Bytes is the number of bytes received, headers included.
+func (p *Client) Bytes() int64 { return p.bytes.Load() }
+
+// Unsure counts requests that failed on the way: the target's log may hold them or not.
+func (p *Client) Unsure() int64 { return p.unsure.Load() }
+
+// timeout bounds one request. It is generous: a server that stalls is judged by the measurement,
+// not by its first answer.
+const timeout = 90 * time.Second
+
+// New makes a client of the target, which it calls by the name host.
+func New(target netip.AddrPort, host string, routes workload.Routes) *Client {
+	p := &Client{base: "http://" + host, routes: routes}
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	p.client = &http.Client{
-		Timeout: probeTimeout,
+		Timeout: timeout,
 		Transport: &http.Transport{
 			DisableCompression: true,
 			DisableKeepAlives:  true, // one connection a request: nothing to be reset in between
@@ -73,7 +86,7 @@ type answer struct {
 
 // do sends one request and reads the whole answer. A connection that fails before an answer is tried again, three
 // times in all: whether a server refuses connections is for the measurement to say.
-func (p *probe) do(ctx context.Context, method, target, cookie string, body []byte) (*answer, error) {
+func (p *Client) do(ctx context.Context, method, target, cookie string, body []byte) (*answer, error) {
 	var last error
 	for range 3 {
 		a, err := p.once(ctx, method, target, cookie, body)
@@ -88,7 +101,7 @@ func (p *probe) do(ctx context.Context, method, target, cookie string, body []by
 	return nil, fault.Wrap(fault.Target, last, method+" "+target)
 }
 
-func (p *probe) once(ctx context.Context, method, target, cookie string, body []byte) (*answer, error) {
+func (p *Client) once(ctx context.Context, method, target, cookie string, body []byte) (*answer, error) {
 	rq, err := http.NewRequestWithContext(ctx, method, p.base+target, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -117,7 +130,7 @@ func (p *probe) once(ctx context.Context, method, target, cookie string, body []
 }
 
 // content sends a dynamic request and takes the page's file content out of its wrapper.
-func (p *probe) content(ctx context.Context, target string) ([]byte, *answer, error) {
+func (p *Client) content(ctx context.Context, target string) ([]byte, *answer, error) {
 	a, err := p.do(ctx, http.MethodGet, target, "", nil)
 	if err != nil {
 		return nil, nil, err
@@ -146,8 +159,8 @@ func unwrap(body []byte) (content []byte, why string) {
 	return body[n : len(body)-len(tail)], ""
 }
 
-// reset carries out the Reset command and returns the tables it made.
-func (p *probe) reset(ctx context.Context, r web99.Reset) (users, ads []byte, err error) {
+// Reset carries out the Reset command and returns the tables it made.
+func (p *Client) Reset(ctx context.Context, r web99.Reset) (users, ads []byte, err error) {
 	query := web99.AppendReset(nil, &r)
 	if _, _, err := p.content(ctx, p.routes.Command+"?"+string(query)); err != nil {
 		return nil, nil, err
@@ -162,8 +175,8 @@ func (p *probe) reset(ctx context.Context, r web99.Reset) (users, ads []byte, er
 	return users, bytes.Clone(ads), nil
 }
 
-// fetch returns the post log.
-func (p *probe) fetch(ctx context.Context) ([]byte, error) {
+// Fetch returns the post log.
+func (p *Client) Fetch(ctx context.Context) ([]byte, error) {
 	log, _, err := p.content(ctx, p.routes.Command+"?"+string(web99.AppendFetch(nil)))
 	return log, err
 }

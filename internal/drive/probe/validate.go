@@ -1,4 +1,4 @@
-package run
+package probe
 
 import (
 	"bytes"
@@ -13,26 +13,26 @@ import (
 	"tidemark.dev/internal/model/workload"
 )
 
-// overhead is what a server puts around the bytes of a file, in bytes per kind of operation: header and, for dynamic
+// Overhead is what a server puts around the bytes of a file, in bytes per kind of operation: header and, for dynamic
 // pages, the wrapper. The size-adjusted rate needs it for the law's mean bits.
-type overhead [workload.Kinds]float64
+type Overhead [workload.Kinds]float64
 
 // countedHead is the most header bytes that count as received (DESIGN, section 2).
 const countedHead = 512
 
-// validation is the outcome of asking for one operation of each kind.
-type validation struct {
-	overhead overhead
-	// server is what the target calls itself.
-	server string
-	// broke lists what was wrong, in words; the run then ends without a measurement.
-	broke []string
+// Validation is the outcome of asking for one operation of each kind.
+type Validation struct {
+	Overhead Overhead
+	// Server is what the target calls itself.
+	Server string
+	// Broke lists what was wrong, in words; a measurement makes no sense then.
+	Broke []string
 }
 
-// validate asks for one operation of each kind the workload has, and checks every byte of the answers. An error
-// means that the target cannot be asked at all; wrong answers are in validation.broke.
-func validate(ctx context.Context, p *probe, w *workload.Workload, fileSeed uint64, load, dirs int) (*validation, error) {
-	v := &validation{}
+// Validate asks for one operation of each kind the workload has, and checks every byte of the answers. An error
+// means that the target cannot be asked at all; wrong answers are in Validation.Broke.
+func Validate(ctx context.Context, p *Client, w *workload.Workload, fileSeed uint64, load, dirs int) (*Validation, error) {
+	v := &Validation{}
 	c := &checker{probe: p, v: v, seed: fileSeed, ctx: ctx}
 	for class := range uint8(len(w.Files.Class)) {
 		f := fileset.File{Dir: int32(int(class) % dirs), Class: class, Num: 0}
@@ -44,16 +44,16 @@ func validate(ctx context.Context, p *probe, w *workload.Workload, fileSeed uint
 	if err := c.static(last); err != nil {
 		return nil, err
 	}
-	if !usesPages(w) || len(v.broke) > 0 {
+	if !UsesPages(w) || len(v.Broke) > 0 {
 		return v, nil
 	}
-	users, ads, err := p.reset(ctx, resetFor(w, load))
+	users, ads, err := p.Reset(ctx, ResetFor(w, load))
 	if err != nil {
 		return nil, fault.Hint(err, "the workload has dynamic operations: the target needs the web99 pages (tidemark kit shows how)")
 	}
 	tables, err := web99.ParseTables(users, ads)
 	if err != nil {
-		v.broke = append(v.broke, fmt.Sprintf("tables after a Reset: %v", err))
+		v.Broke = append(v.Broke, fmt.Sprintf("tables after a Reset: %v", err))
 		return v, nil
 	}
 	for _, s := range []struct {
@@ -76,11 +76,11 @@ func validate(ctx context.Context, p *probe, w *workload.Workload, fileSeed uint
 	return v, nil
 }
 
-// usesPages tells whether a workload has dynamic operations.
-func usesPages(w *workload.Workload) bool { return w.Mix.Static < 1 }
+// UsesPages tells whether a workload has dynamic operations.
+func UsesPages(w *workload.Workload) bool { return w.Mix.Static < 1 }
 
-// resetFor is the Reset of a load. Expiries lie around the present, so that the rotation meets both kinds of ads.
-func resetFor(w *workload.Workload, load int) web99.Reset {
+// ResetFor is the Reset of a load. Expiries lie around the present, so that the rotation meets both kinds of ads.
+func ResetFor(w *workload.Workload, load int) web99.Reset {
 	exp := [2]int64{}
 	for i := range min(len(w.Ads.Exp), 2) {
 		exp[i] = int64(w.Ads.Exp[i])
@@ -93,13 +93,13 @@ func resetFor(w *workload.Workload, load int) web99.Reset {
 
 type checker struct {
 	ctx   context.Context
-	probe *probe
-	v     *validation
+	probe *Client
+	v     *Validation
 	seed  uint64
 }
 
 func (c *checker) wrong(format string, a ...any) error {
-	c.v.broke = append(c.v.broke, fmt.Sprintf(format, a...))
+	c.v.Broke = append(c.v.Broke, fmt.Sprintf(format, a...))
 	return nil
 }
 
@@ -122,14 +122,14 @@ func (c *checker) static(f fileset.File) error {
 	if err != nil {
 		return err
 	}
-	if c.v.server == "" {
-		c.v.server = a.header.Get("Server")
+	if c.v.Server == "" {
+		c.v.Server = a.header.Get("Server")
 	}
 	if a.status != http.StatusOK {
 		return fault.Hint(fault.New(fault.Target, "GET %s: status %d", path, a.status),
 			"the target must serve the file set at /file_set/ (tidemark fileset create makes it)")
 	}
-	c.v.overhead[workload.Static] = float64(min(a.head, countedHead))
+	c.v.Overhead[workload.Static] = float64(min(a.head, countedHead))
 	return c.file("GET "+path, f, a.body)
 }
 
@@ -153,7 +153,7 @@ func (c *checker) page(kind workload.Kind, method, route, query, cookie string, 
 	if !web99.Holds(w.Script, []byte(route)) || !web99.Holds(w.Query, []byte(query)) {
 		return nil, nil, c.wrong("%s: the page names script %q and query %q", what, w.Script, w.Query)
 	}
-	c.v.overhead[kind] = float64(min(a.head, countedHead) + len(a.body) - len(content))
+	c.v.Overhead[kind] = float64(min(a.head, countedHead) + len(a.body) - len(content))
 	return content, a, nil
 }
 
@@ -207,10 +207,10 @@ func (c *checker) post(route string) error {
 	if u, ok := web99.ParseUserCookie([]byte(a.header.Get("Set-Cookie"))); !ok || u != user {
 		return c.wrong("POST %s: the cookie in the answer is %q", route, a.header.Get("Set-Cookie"))
 	}
-	if err := c.file("POST "+route, f, content); err != nil || len(c.v.broke) > 0 {
+	if err := c.file("POST "+route, f, content); err != nil || len(c.v.Broke) > 0 {
 		return err
 	}
-	log, err := c.probe.fetch(c.ctx)
+	log, err := c.probe.Fetch(c.ctx)
 	if err != nil {
 		return err
 	}
@@ -236,8 +236,8 @@ func (c *checker) emptyPost(route string) error {
 	return nil
 }
 
-// meanBits is the law's mean of HTTP-layer bits per operation with this target's headers and wrappers.
-func (o overhead) meanBits(s *workload.Sampler) float64 {
+// MeanBits is the law's mean of HTTP-layer bits per operation with this target's headers and wrappers.
+func (o Overhead) MeanBits(s *workload.Sampler) float64 {
 	extra := 0.0
 	for k, share := range s.KindShare() {
 		bytes := o[k]

@@ -1,8 +1,6 @@
-package run
+package probe
 
 import (
-	"fmt"
-
 	"tidemark.dev/internal/drive/slot"
 	"tidemark.dev/internal/ground/fault"
 	"tidemark.dev/internal/model/conform"
@@ -17,17 +15,19 @@ type postKey struct {
 	client     int64
 }
 
-// ledger collects the POSTs sent since the last Reset.
-type ledger struct {
+// Ledger collects the POSTs sent since the last Reset.
+type Ledger struct {
 	acked, unsure map[postKey]int
 	n             [2]uint64
 }
 
-func newLedger() *ledger {
-	return &ledger{acked: map[postKey]int{}, unsure: map[postKey]int{}}
+// NewLedger makes an empty one.
+func NewLedger() *Ledger {
+	return &Ledger{acked: map[postKey]int{}, unsure: map[postKey]int{}}
 }
 
-func (l *ledger) add(ps []slot.Post) {
+// Add notes POSTs sent.
+func (l *Ledger) Add(ps []slot.Post) {
 	for _, p := range ps {
 		k := postKey{p.Dir, p.Class, p.Num, int64(p.User), int64(p.Client)}
 		if p.State == slot.Acknowledged {
@@ -40,9 +40,9 @@ func (l *ledger) add(ps []slot.Post) {
 	}
 }
 
-// check compares the target's log with the ledger as multisets: an acknowledged POST is there exactly once, one
+// Check compares the target's log with the ledger as multisets: an acknowledged POST is there exactly once, one
 // that failed or did not finish at most once, and nothing else is there.
-func (l *ledger) check(log []byte) (conform.PostCheck, error) {
+func (l *Ledger) Check(log []byte) (conform.PostCheck, error) {
 	c := conform.PostCheck{Checked: true, Acked: l.n[0], Uncertain: l.n[1]}
 	found, err := parsePostLog(log)
 	if err != nil {
@@ -96,8 +96,4 @@ func parsePostLog(log []byte) (map[postKey]int, error) {
 		records = records[web99.RecordSize:]
 	}
 	return found, nil
-}
-
-func postWords(c conform.PostCheck) string {
-	return fmt.Sprintf("%d acknowledged, %d found, %d missing, %d doubled, %d foreign", c.Acked, c.Found, c.Missing, c.Doubled, c.Foreign)
 }
