@@ -130,7 +130,7 @@ func (b *bench) step(ctx context.Context, s search.Step) (search.Outcome, error)
 		return search.Outcome{}, err
 	}
 	j := &m.judgement
-	outcome := search.Outcome{Load: s.Load, Conforming: j.Conforming, Verdict: outcomeOf(j, s.Attempt), Why: why(j)}
+	outcome := search.Outcome{Load: s.Load, Conforming: j.Conforming, Verdict: b.outcomeOf(s, j), Why: why(j)}
 	step := disclosure.Step{
 		Number: b.steps, Kind: s.Kind.String(), Attempt: s.Attempt, Load: s.Load, Window: window.Seconds(), Started: started.Seconds(),
 		Verdict: outcome.Verdict.String(), Conforming: j.Conforming, Percent: j.Percent, OpsPerSec: j.OpsPerSec,
@@ -165,19 +165,25 @@ func (b *bench) proved(j conform.Judgement, attempt int) {
 	}
 }
 
-// outcomeOf maps a judgement to the search's alphabet. An instrument that was not able to measure is tried again
-// once in a search; then the load is beyond the drivers.
-func outcomeOf(j *conform.Judgement, attempt int) search.Verdict {
+// outcomeOf maps a judgement to the search's alphabet. An instrument that was not able to measure tries again: a
+// trial once, unless it was far from able, a proof twice. Then the load is beyond the drivers, and a search goes on
+// below it.
+func (b *bench) outcomeOf(s search.Step, j *conform.Judgement) search.Verdict {
 	switch {
 	case j.Valid && j.Passing:
 		return search.Pass
 	case j.Valid:
 		return search.Fail
-	case driversFault(j) && (attempt > 1 || j.LateShare > 0.03):
+	case b.o.Load > 0 || !driversFault(j):
+		return search.Invalid
+	case s.Kind == search.Trial && (s.Attempt > 1 || j.LateShare > hopelesslyLate), s.Attempt > 2:
 		return search.DriverLimit
 	}
 	return search.Invalid
 }
+
+// hopelesslyLate is the lateness at which a trial is not worth a second try: three times what is allowed.
+const hopelesslyLate = 0.03
 
 // driversFault tells whether every reason for invalidity is that the drivers could not keep up.
 func driversFault(j *conform.Judgement) bool {
