@@ -197,7 +197,7 @@ func plays() map[string]*play {
 	doomed.sim.base = 0.2
 	doomed.opt.FirstGuess, doomed.opt.Min = 60, 20
 
-	return map[string]*play{"quick": quick(1), "full": full, "invalid": invalid, "broke": lost, "slow": slow,
+	return map[string]*play{"quick": quick(16), "full": full, "invalid": invalid, "broke": lost, "slow": slow,
 		"partial": partial, "doomed": doomed}
 }
 

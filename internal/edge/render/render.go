@@ -32,17 +32,5 @@ func Write(w io.Writer, format string, d *disclosure.Document) error {
 	return fmt.Errorf("format %q: not one of text, html, json, md", format)
 }
 
-// Text draws the classic page.
-func Text(w io.Writer, d *disclosure.Document) error { return nil }
-
-// Summary draws the few lines shown when a run ends: verdict, table, reasons.
-func Summary(w io.Writer, d *disclosure.Document) error { return nil }
-
-// HTML draws a page that needs no other file and no script.
-func HTML(w io.Writer, d *disclosure.Document) error { return nil }
-
-// Markdown draws a page for issues and notes.
-func Markdown(w io.Writer, d *disclosure.Document) error { return nil }
-
 // JSON writes the document.
 func JSON(w io.Writer, d *disclosure.Document) error { return disclosure.Write(w, d) }
