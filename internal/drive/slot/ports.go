@@ -49,7 +49,11 @@ type pair struct {
 
 // newPorts serves loop k of n with its part of the addresses, or where there are fewer addresses than loops, with
 // its part of every address's ports.
-func newPorts(addrs []netip.Addr, first, last uint16, k, n int) *ports {
+//
+// The sequence begins at a place that moves with the clock as fast as sourceRate uses ports up, so that a process
+// that starts soon after another one on the same host goes on about where that one stopped, instead of using its
+// ports again.
+func newPorts(addrs []netip.Addr, first, last uint16, k, n int, now clock.Instant) *ports {
 	lo, count := uint32(first), uint32(last)-uint32(first)+1
 	mine := addrs
 	if len(addrs) >= n {
@@ -62,8 +66,9 @@ func newPorts(addrs []netip.Addr, first, last uint16, k, n int) *ports {
 		lo, count = lo+a, b-a
 	}
 	p := &ports{addrs: mine, first: lo, next: make([]uint32, len(mine)), freed: make([][]uint32, len(mine))}
+	begin := uint32(int64(now) / (int64(secondNS) / sourceRate) % int64(count))
 	for i := range p.freed {
-		p.freed[i] = make([]uint32, count)
+		p.freed[i], p.next[i] = make([]uint32, count), begin
 	}
 	return p
 }

@@ -29,7 +29,7 @@ func TestPortsRest(t *testing.T) {
 		hold := time.Duration(rapid.IntRange(0, 20_000).Draw(t, "hold_ms")) * time.Millisecond
 		loops := rapid.IntRange(1, 3).Draw(t, "loops")
 		addrs := sources(SourcesNeeded(float64(rate*loops), 1))
-		p := newPorts(addrs, 1024, 65535, rapid.IntRange(0, loops-1).Draw(t, "loop"), loops)
+		p := newPorts(addrs, 1024, 65535, rapid.IntRange(0, loops-1).Draw(t, "loop"), loops, 77)
 		// The loop's addresses carry rate connections/s; fewer where they are not dealt evenly.
 		rate = min(rate, len(p.addrs)*pairRate)
 		if len(addrs) < loops {
@@ -76,7 +76,7 @@ func TestPortsRest(t *testing.T) {
 func TestPortsCountReuse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 40).Draw(t, "ports")
-		p := newPorts(sources(rapid.IntRange(1, 3).Draw(t, "addresses")), 5000, uint16(5000+n-1), 0, 1)
+		p := newPorts(sources(rapid.IntRange(1, 3).Draw(t, "addresses")), 5000, uint16(5000+n-1), 0, 1, 1e12)
 		all := n * len(p.addrs)
 		held := map[pair]bool{}
 		closed := map[pair]clock.Instant{}
@@ -121,7 +121,7 @@ func TestPortsOfLoopsAreDisjoint(t *testing.T) {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			seen := map[netip.AddrPort]bool{}
 			for k := range c.loops {
-				p := newPorts(sources(c.addrs), 2000, 2099, k, c.loops)
+				p := newPorts(sources(c.addrs), 2000, 2099, k, c.loops, 1e15)
 				for {
 					r, found := p.take(1e9)
 					if !found {

@@ -213,11 +213,10 @@ func newWorker(p *Plan, line pace.Pacer, index, loops int) *worker {
 	}
 	w.connect.RcvBuf = p.Workload.Pacing.RecvBufferBytes
 	w.connect.MaxSeg = p.Workload.Pacing.SegmentBytes
-	w.connect.NoDelay = true // a request is one send; Nagle could only delay it
 	w.response.Fields = make([]httpwire.Field, 0, httpwire.DefaultFields)
 	w.onTag = w.checkTag
 	if len(p.Sources) > 0 {
-		w.ports = newPorts(p.Sources, p.PortFirst, p.PortLast, index, loops)
+		w.ports = newPorts(p.Sources, p.PortFirst, p.PortLast, index, loops, clock.Now())
 	}
 	w.users = share(p.Count, index, loops)
 	w.slots = make([]slot, w.users)
@@ -391,6 +390,18 @@ func (w *worker) pause() {
 		}
 	}
 	w.check()
+}
+
+// abandon ends what a pause has left open.
+func (w *worker) abandon() (open int) {
+	now := w.tick()
+	for i := range w.slots[:w.users] {
+		if s := &w.slots[i]; w.paused && s.state >= connecting {
+			open++
+			w.fail(uint32(i), s, now, failTimeout, "given up at the end of the drain")
+		}
+	}
+	return open
 }
 
 // resume starts the slots again, within about a second: slower than the load asks by itself, so that it is no jolt.
