@@ -152,8 +152,12 @@ func factWords(f disclosure.Fact) string {
 		return "yes"
 	case f.Flag != nil:
 		return "no"
-	case f.Number != nil && f.Unit == "bytes":
+	case f.Number != nil && f.Unit == "bytes" && *f.Number >= 1e6:
 		return bytesWords(int64(*f.Number))
+	case f.Number != nil && f.Unit == "bytes":
+		return count(int64(*f.Number)) + " bytes"
+	case f.Number != nil && f.Unit == "hertz" && *f.Number >= 1e6:
+		return short(*f.Number/1e6) + " MHz"
 	case f.Number != nil && f.Unit == "count":
 		return trim(fixed(*f.Number, 3))
 	case f.Number != nil:

@@ -133,7 +133,7 @@ func newHTMLPage(d *disclosure.Document) *htmlPage {
 	}
 	p.rows(d)
 	if it := subject(d); it != nil {
-		p.Glance, p.GlanceOf, p.Errors = glance(it), fmt.Sprintf("iteration %d", it.Number), it.Errors
+		p.Glance, p.GlanceOf, p.Errors = glance(it), runName(d, it), it.Errors
 		p.latency(it)
 	}
 	if s := sought(d); s != nil {
@@ -148,12 +148,18 @@ func newHTMLPage(d *disclosure.Document) *htmlPage {
 	return p
 }
 
-// unsaid returns the reasons, unless the only one stands in the sentence above already.
-func unsaid(v *disclosure.Verdict) []disclosure.Reason {
-	if len(v.Reasons) == 1 && strings.Contains(strings.ToLower(v.Words), strings.ToLower(v.Reasons[0].Text)) {
+// unsaid returns the reasons of the verdict: without those that bear on comparability alone, which have a list of
+// their own, and without one that stands in the sentence above already.
+func unsaid(v *disclosure.Verdict) (rs []disclosure.Reason) {
+	for _, r := range v.Reasons {
+		if r.Effect != "incomparable" {
+			rs = append(rs, r)
+		}
+	}
+	if len(rs) == 1 && strings.Contains(strings.ToLower(v.Words), strings.ToLower(rs[0].Text)) {
 		return nil
 	}
-	return v.Reasons
+	return rs
 }
 
 func (p *htmlPage) rows(d *disclosure.Document) {

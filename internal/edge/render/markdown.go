@@ -57,7 +57,7 @@ func Markdown(w io.Writer, d *disclosure.Document) error {
 	list("Not comparable because", d.Run.Incomparable)
 	if it := subject(d); it != nil {
 		p.line("")
-		p.line("## Measurement (iteration %d)", it.Number)
+		p.line("## Measurement (%s)", runName(d, it))
 		p.line("")
 		for _, pr := range glance(it) {
 			p.line("- %s: %s", escapeMD(pr.Name), escapeMD(pr.Value))

@@ -114,7 +114,7 @@ func ratePlot(d *disclosure.Document, it, over *disclosure.Iteration) *plot {
 	}
 	p.X = axis{"kbit/s, " + judgedBy(it), linearTicks(x, 7)}
 	p.Y = axis{"connections", linearTicks(y, 5)}
-	p.Note = fmt.Sprintf("%s of %s connections conform in iteration %d. The leftmost bar holds everything slower.", count(it.Conforming), count(it.Requested), it.Number)
+	p.Note = fmt.Sprintf("%s of %s connections conform in %s. The leftmost bar holds everything slower.", count(it.Conforming), count(it.Requested), runName(d, it))
 	p.Desc = fmt.Sprintf("Histogram of connection rates: median %s kbit/s, slowest %s, one percent under %s, %s under the floor of %s kbit/s.",
 		short(s.P50), short(s.Min), short(s.P1), count(under), short(floor))
 	return p

@@ -194,8 +194,11 @@ func (p *page) details(d *disclosure.Document) {
 		if i >= above {
 			number = "-"
 		}
-		if i == above || (i > above && it.Requested != its[i-1].Requested) {
+		switch {
+		case i >= above && (i == above || it.Requested != its[i-1].Requested):
 			p.line("  %s requested, above the score:", plural(it.Requested, "connection"))
+		case i > 0 && it.Requested != its[i-1].Requested, i == 0 && its[above-1].Requested != it.Requested:
+			p.line("  %s requested:", plural(it.Requested, "connection"))
 		}
 		arrow := ""
 		if it.Number == d.Verdict.MedianIteration {
@@ -263,7 +266,7 @@ func (p *page) instrument(d *disclosure.Document) {
 		return
 	}
 	p.rule()
-	p.line("Measurement (iteration %d)", it.Number)
+	p.line("Measurement (%s)", runName(d, it))
 	for _, pr := range glance(it) {
 		p.para("   "+pr.Name, pr.Value, 28)
 	}

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -150,22 +151,19 @@ func http(d *disclosure.Document) string {
 	return "HTTP"
 }
 
-// rows are the iterations of the details table: those the score was taken from, or without a score all of them, then
-// the ones above that failed. above says where the latter begin.
+// rows are the iterations of the details table: those the score was taken from, then those above it that failed, from
+// index above on. Without a score they are all there are, in order of time.
 func rows(d *disclosure.Document) (its []*disclosure.Iteration, above int) {
-	scored := d.Scored()
-	its = append(its, scored...)
-	for i := range d.Iterations {
-		if it := &d.Iterations[i]; len(scored) == 0 && it.Kind == "proof" {
-			its = append(its, it)
-		}
-	}
+	its = d.Scored()
 	above = len(its)
 	for i := range d.Iterations {
 		it := &d.Iterations[i]
-		if len(scored) > 0 && it.Requested > d.Verdict.Load && it.Valid && !it.Passing || len(scored) == 0 && it.Kind == "fail-proof" {
+		if above == 0 || it.Requested > d.Verdict.Load && it.Valid && !it.Passing {
 			its = append(its, it)
 		}
+	}
+	if above == 0 {
+		above = len(its)
 	}
 	return its, above
 }
@@ -197,6 +195,17 @@ func subject(d *disclosure.Document) *disclosure.Iteration {
 		return &d.Iterations[n-1]
 	}
 	return nil
+}
+
+// runName is what the page calls an iteration: by its row in the details table, by its load if it stands above.
+func runName(d *disclosure.Document, it *disclosure.Iteration) string {
+	its, above := rows(d)
+	for i := range its {
+		if its[i] == it && i < above {
+			return fmt.Sprintf("run %d", i+1)
+		}
+	}
+	return fmt.Sprintf("iteration %d, at %s", it.Number, count(it.Requested))
 }
 
 // wrap breaks text at blanks into lines of at most width runes; a longer word stands alone.

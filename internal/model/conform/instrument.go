@@ -41,16 +41,24 @@ func (v *verdict) instrument() {
 	}
 }
 
-// consistent looks for records that cannot be.
+// largestOp bounds the largest operation of a law in mean operations; web99 has 61.
+const largestOp = 64
+
+// consistent looks for records that cannot be. One slot may be credited more than its line carries in the window: a
+// response that had fallen behind when the window began catches up inside it, by at most one operation. All slots
+// together may not, for as many fall behind at the end.
 func (v *verdict) consistent() {
-	slack := v.rule.IdentityError
-	most := float64(v.rule.LineBps) * v.it.Window.Seconds() * (1 + slack)
-	window := v.it.Window.Seconds() * (1 + slack)
+	slack := 1 + v.rule.IdentityError
+	line := float64(v.rule.LineBps) * v.it.Window.Seconds() * slack
+	most := line + largestOp*v.rule.MeanBits
+	window := v.it.Window.Seconds() * slack
 	var bad []int
+	var credited float64
 	for slot, r := range v.bySlot {
 		if r == nil {
 			continue
 		}
+		credited += float64(r.CreditedBits)
 		if float64(r.CreditedBits) > most || r.CreditedBits < 0 || r.WireBytes < 0 || r.OpTime < 0 || r.Late < 0 ||
 			r.FirstByte < 0 || r.Response < 0 || r.OpTime.Seconds() > window || r.Late > r.OpTime {
 			bad = append(bad, slot)
@@ -60,6 +68,11 @@ func (v *verdict) consistent() {
 		v.say(Invalid, fault.Driver, "records_impossible", float64(len(bad)), 0, "connections",
 			"impossible figures in %s: more than the line carries, or more time than there was (%s)",
 			plural(len(bad), "record"), listSlots(bad))
+	}
+	if n := float64(v.it.Requested); credited > n*line {
+		kbit := credited / n / v.it.Window.Seconds() / 1000
+		v.say(Invalid, fault.Driver, "credit_impossible", kbit, float64(v.rule.LineBps)/1000, "kilobits per second",
+			"%.2f kbit/s were credited to each connection; its line carries %d", kbit, v.rule.LineBps/1000)
 	}
 }
 

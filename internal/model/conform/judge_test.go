@@ -61,11 +61,19 @@ func TestRules(t *testing.T) {
 		{"agent silent", func(it *Iteration) { it.Audit.Agents = 2 }, Invalid, "agents_missing", "1 of 2 agents reported", fault.Driver},
 		{"no agent", func(it *Iteration) { it.Audit.Agents, it.Audit.Reported = 0, 0 }, Invalid, "agents_missing", "", fault.Driver},
 		{"slot not attempted", func(it *Iteration) { it.Audit.Attempted-- }, Invalid, "slots_unattempted", "199 of 200 slots", fault.Driver},
-		{"more credit than the line carries", each(func(i int, r *Record) {
+		{"one response catches up in the window", each(func(i int, r *Record) {
 			if i == 5 {
-				r.CreditedBits = int64(401_000 * window.Seconds())
+				r.CreditedBits = int64(400_000*window.Seconds()) + 7_000_000
+			}
+		}), none, "", "", 0},
+		{"more credit than a response can have", each(func(i int, r *Record) {
+			if i == 5 {
+				r.CreditedBits = int64(400_000*window.Seconds()) + 9_000_000
 			}
 		}), Invalid, "records_impossible", "(slot 5)", fault.Driver},
+		{"all slots catch up", each(func(i int, r *Record) {
+			r.CreditedBits = int64(401_000 * window.Seconds())
+		}), Invalid, "credit_impossible", "401.00 kbit/s were credited to each connection; its line carries 400", fault.Driver},
 		{"more lateness than time", each(func(i int, r *Record) { r.Late = r.OpTime + 1 }), Invalid, "records_impossible", "(slots 0, 1, 2, 3, 4 ...)", fault.Driver},
 		{"out of descriptors", func(it *Iteration) {
 			it.Errors = map[string]ErrorCount{ClassFiles: {Count: 2, Origin: fault.Driver}}
