@@ -261,6 +261,14 @@ func (e *Engine) Pause(ctx context.Context) error {
 	})
 }
 
+// Abandon fails, as a timeout, every operation that a drain has left open, and returns how many those were. A window
+// that has ended takes back what it credited to them.
+func (e *Engine) Abandon() (open int, err error) {
+	var n atomic.Int64
+	err = e.each(func(w *worker) { n.Add(int64(w.abandon())) })
+	return int(n.Load()), err
+}
+
 // Resume starts the paused slots again, each with a stationary first operation. AwaitReady tells when all run.
 func (e *Engine) Resume() {
 	gen := e.gen.Add(1)

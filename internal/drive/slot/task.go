@@ -1,11 +1,14 @@
 package slot
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"tidemark.dev/internal/ground/clock"
 	"tidemark.dev/internal/ground/fault"
 	"tidemark.dev/internal/ground/tally"
+	"tidemark.dev/internal/model/conform"
 	"tidemark.dev/internal/model/fileset"
 	"tidemark.dev/internal/model/pace"
 	"tidemark.dev/internal/model/workload"
@@ -132,20 +135,27 @@ func (w *worker) taskFail(s *slot, f failure, detail string) {
 	w.trip(&w.task.trip, s, f, detail)
 }
 
+// Failures are failed requests by class: what the error of a warm-up wraps.
+type Failures map[string]conform.ErrorCount
+
+func (f Failures) Error() string {
+	var all uint64
+	var example string
+	for class, e := range f {
+		all += e.Count
+		example = max(example, class+": "+e.Example)
+	}
+	return fmt.Sprintf("%d requests failed, such as %s", all, example)
+}
+
 // err returns the error a warm-up ends with, if it failed.
 func (t *tripwire) err(what string) error {
-	for f, n := range t.count {
-		if n > 0 {
-			o := failure(f).origin()
-			if o == fault.Unknown {
-				o = fault.Driver
-			}
-			var all uint64
-			for _, m := range t.count {
-				all += m
-			}
-			return fault.New(o, "%s: %d requests failed, first %s: %s", what, all, classes[f], t.example[f])
-		}
+	f := slices.IndexFunc(t.count[:], func(n uint64) bool { return n > 0 })
+	switch {
+	case f < 0:
+		return nil
+	case failure(f).ours():
+		return fault.New(fault.Driver, "%s: %w", what, Failures(t.errors()))
 	}
-	return nil
+	return fault.New(failure(f).origin(), "%s: %w", what, Failures(t.errors()))
 }
