@@ -98,6 +98,11 @@ func (k *Keeper) Spawn(c Command) (*Process, error) {
 		}
 	}
 	go func() {
+		// What a server that was killed leaves of its group (nginx: workers that go on serving) goes with it, before
+		// its number is free for others.
+		for unix.Waitid(unix.P_PID, p.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+		}
+		killGroup(p.Pid)
 		err := cmd.Wait()
 		p.mu.Lock()
 		p.state, p.waitErr = cmd.ProcessState, err

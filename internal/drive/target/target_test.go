@@ -49,6 +49,15 @@ func TestMain(m *testing.M) {
 		os.Exit(7)
 	case "guard":
 		Guard(os.Stdin)
+	case "master": // starts a worker in its own group, tells its number, and waits
+		_ = os.Setenv("TARGET_ROLE", "deaf")
+		worker := exec.Command(os.Args[0])
+		if err := worker.Start(); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Printf("worker %d is up\n", worker.Process.Pid)
+		select {}
 	case "affinity":
 		var set unix.CPUSet
 		_ = unix.SchedGetaffinity(0, &set)
@@ -220,6 +229,36 @@ func TestNothingOutlivesAKilledRun(t *testing.T) {
 	}
 	_ = syscall.Kill(pid, syscall.SIGKILL)
 	t.Error("the child outlived the killed run by five seconds")
+}
+
+func TestWorkersGoWithTheirKilledMaster(t *testing.T) {
+	k, c := keeper(t), role("master", t.TempDir())
+	p, err := k.Spawn(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitWords(t, c.Log, "is up")
+	b, err := os.ReadFile(c.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var worker int
+	if _, err := fmt.Sscanf(string(b), "worker %d is up", &worker); err != nil || !alive(worker) {
+		t.Fatalf("the master said %q: %v", b, err)
+	}
+	_ = syscall.Kill(p.Pid, syscall.SIGKILL)
+	<-p.Done()
+	if err := p.Failed(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("the master's end: %v", err)
+	}
+	for range 500 {
+		if !alive(worker) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond) // the kernel takes it down in its own time
+	}
+	_ = syscall.Kill(worker, syscall.SIGKILL)
+	t.Error("a worker outlived its master by five seconds")
 }
 
 func TestGuardKillsTheListedGroupsOnly(t *testing.T) {
