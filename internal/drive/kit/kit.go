@@ -57,6 +57,9 @@ type Kit struct {
 	// that this kit's log cannot be compared with the drivers' count.
 	Log   string
 	Total func(path string) (ops, bytes int64, err error)
+	// Scratch is a directory outside of Spec.Dir that is to be removed after
+	// the run, empty for none.
+	Scratch string
 	// API, Cache and LogMode are the words of the published result pages.
 	API, Cache, LogMode string
 }
@@ -118,7 +121,7 @@ type values struct {
 func (v values) Path(name string) string { return filepath.Join(v.Dir, name) }
 
 func (v values) write(tmpl string, into string) (File, error) {
-	t, err := template.New(tmpl).Funcs(template.FuncMap{"quote": quote}).ParseFS(templates, tmpl)
+	t, err := template.New(tmpl).Funcs(template.FuncMap{"quote": quote, "word": word}).ParseFS(templates, tmpl)
 	if err != nil {
 		return File{}, fault.Wrap(fault.Driver, err, "kit template")
 	}
@@ -133,6 +136,11 @@ func (v values) write(tmpl string, into string) (File, error) {
 }
 
 func quote(s string) string { return fmt.Sprintf("%q", s) }
+
+// word writes s as one word of an nginx configuration.
+func word(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}
 
 func tidemark(_ context.Context, v values) (*Kit, error) {
 	v.Log = v.Path("access.tml")
@@ -156,14 +164,16 @@ func nginx(ctx context.Context, v values) (*Kit, error) {
 	path, err := exec.LookPath("nginx")
 	if err != nil {
 		for _, p := range []string{"/usr/sbin/nginx", "/usr/local/sbin/nginx"} {
-			if _, statErr := os.Stat(p); statErr == nil {
-				path, err = p, nil
+			if path, err = exec.LookPath(p); err == nil {
 				break
 			}
 		}
 	}
 	if err != nil {
 		return nil, fault.Hint(fault.New(fault.Config, "nginx is not installed"), "Debian: apt-get install nginx")
+	}
+	if s := v.Root + v.Dir; strings.Contains(s, "$") { // begins a variable even in quotes, and nothing escapes it
+		return nil, fault.New(fault.Config, "nginx cannot use paths with a dollar sign: %s, %s", v.Root, v.Dir)
 	}
 	version, err := exec.CommandContext(ctx, path, "-v").CombinedOutput()
 	if err != nil {
@@ -172,20 +182,20 @@ func nginx(ctx context.Context, v values) (*Kit, error) {
 	if u, err := user.Current(); err == nil {
 		v.User = u.Username
 	}
+	scratch := ""
 	v.Socket, v.Log = v.Path("pages.sock"), v.Path("access.log")
 	if len(v.Socket) > 100 { // sun_path holds 108 bytes
-		dir, err := os.MkdirTemp("", "tidemark-")
-		if err != nil {
+		if scratch, err = os.MkdirTemp("", "tidemark-"); err != nil {
 			return nil, fault.Wrap(fault.Config, err, "socket directory")
 		}
-		v.Socket = filepath.Join(dir, "pages.sock")
+		v.Socket = filepath.Join(scratch, "pages.sock")
 	}
-	pages, err := v.write("pages.toml.tmpl", "pages.toml")
-	if err != nil {
-		return nil, err
+	var pages, conf File
+	if pages, err = v.write("pages.toml.tmpl", "pages.toml"); err == nil {
+		conf, err = v.write("nginx.conf.tmpl", "nginx.conf")
 	}
-	conf, err := v.write("nginx.conf.tmpl", "nginx.conf")
 	if err != nil {
+		_ = os.RemoveAll(scratch) // err says more
 		return nil, err
 	}
 	return &Kit{
@@ -202,7 +212,7 @@ func nginx(ctx context.Context, v values) (*Kit, error) {
 				Ready: &target.Ready{Network: "tcp", Address: v.Address.String()},
 			},
 		},
-		Log: v.Log, Total: totalText,
+		Log: v.Log, Total: totalText, Scratch: scratch,
 		API: "FastCGI", Cache: "open files and page cache", LogMode: "text, buffered",
 	}, nil
 }
