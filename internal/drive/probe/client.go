@@ -8,10 +8,13 @@ package probe
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -39,19 +42,27 @@ func (p *Client) Bytes() int64 { return p.bytes.Load() }
 // Unsure counts requests that failed on the way: the target's log may hold them or not.
 func (p *Client) Unsure() int64 { return p.unsure.Load() }
 
-// timeout bounds one request. It is generous: a server that stalls is judged by the measurement,
-// not by its first answer.
-const timeout = 90 * time.Second
+// Bounds of one request. They are generous, for a server that stalls is judged by the measurement and not by its first
+// answer: silence is what an operation may be without progress, timeout leaves room for a long post log. Only the very
+// first answer, of a hundred bytes from a server without load, must come soon: nobody wants to wait for a port that is
+// no web server.
+const (
+	connect = 10 * time.Second
+	contact = 10 * time.Second
+	silence = 30 * time.Second
+	timeout = 90 * time.Second
+)
 
 // New makes a client of the target, which it calls by the name host.
 func New(target netip.AddrPort, host string, routes workload.Routes) *Client {
 	p := &Client{base: "http://" + host, routes: routes}
-	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	dialer := &net.Dialer{Timeout: connect}
 	p.client = &http.Client{
 		Timeout: timeout,
 		Transport: &http.Transport{
-			DisableCompression: true,
-			DisableKeepAlives:  true, // one connection a request: nothing to be reset in between
+			DisableCompression:    true,
+			DisableKeepAlives:     true, // one connection a request: nothing to be reset in between
+			ResponseHeaderTimeout: silence,
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				c, err := dialer.DialContext(ctx, "tcp", target.String())
 				if err != nil {
@@ -84,8 +95,8 @@ type answer struct {
 	head int
 }
 
-// do sends one request and reads the whole answer. A connection that fails before an answer is tried again, three
-// times in all: whether a server refuses connections is for the measurement to say.
+// do sends one request and reads the whole answer. A connection that is refused or breaks is tried again, three times
+// in all: how often a server does that is for the measurement to say. One that says nothing has been waited for enough.
 func (p *Client) do(ctx context.Context, method, target, cookie string, body []byte) (*answer, error) {
 	var last error
 	for range 3 {
@@ -93,10 +104,12 @@ func (p *Client) do(ctx context.Context, method, target, cookie string, body []b
 		if err == nil {
 			return a, nil
 		}
-		last = err
-		if ctx.Err() != nil || method == http.MethodPost {
+		if last = err; ctx.Err() != nil || method == http.MethodPost || os.IsTimeout(err) {
 			break // a POST may have been carried out
 		}
+	}
+	if ctx.Err() != nil {
+		last = context.Cause(ctx)
 	}
 	return nil, fault.Wrap(fault.Target, last, method+" "+target)
 }
@@ -117,6 +130,10 @@ func (p *Client) once(ctx context.Context, method, target, cookie string, body [
 	rs, err := p.client.Do(rq)
 	if err != nil {
 		p.unsure.Add(1)
+		var u *url.Error
+		if errors.As(err, &u) && !u.Timeout() {
+			err = u.Err // which request that was is said above
+		}
 		return nil, err
 	}
 	defer rs.Body.Close()

@@ -33,6 +33,11 @@ type Validation struct {
 // means that the target cannot be asked at all; wrong answers are in Validation.Broke.
 func Validate(ctx context.Context, p *Client, w *workload.Workload, fileSeed uint64, load, dirs int) (*Validation, error) {
 	v := &Validation{}
+	first, cancel := context.WithTimeoutCause(ctx, contact, fmt.Errorf("no answer within %v: is it a web server?", contact))
+	defer cancel()
+	if err := (&checker{probe: p, v: v, seed: fileSeed, ctx: first}).static(fileset.File{}); err != nil {
+		return nil, err
+	}
 	c := &checker{probe: p, v: v, seed: fileSeed, ctx: ctx}
 	for class := range uint8(len(w.Files.Class)) {
 		f := fileset.File{Dir: int32(int(class) % dirs), Class: class, Num: 0}

@@ -66,6 +66,8 @@ type loadMessage struct {
 	Slots int `json:"slots"`
 	Dirs  int `json:"dirs"`
 	Users int `json:"users"`
+	// Limit is how long the slots that have to go may take to end their operations.
+	Limit time.Duration `json:"limit_ns"`
 }
 
 type windowMessage struct {
@@ -123,19 +125,10 @@ func Agent(ctx context.Context, o AgentOptions) error {
 				return a.with(func(e *slot.Engine) error { return e.SetTables(m.Users, m.Ads) })
 			}),
 			verbLoad: verb(func(ctx context.Context, m loadMessage) (any, error) {
-				return a.with(func(e *slot.Engine) error {
-					if err := e.SetLoad(m.Slots, m.Dirs, m.Users); err != nil {
-						return err
-					}
-					return e.AwaitReady(ctx)
-				})
+				return a.with(func(e *slot.Engine) error { return bring(ctx, e, m) })
 			}),
 			verbPause: verb(func(ctx context.Context, limit time.Duration) (any, error) {
-				return a.with(func(e *slot.Engine) error {
-					ctx, cancel := context.WithTimeout(ctx, limit)
-					defer cancel()
-					return e.Pause(ctx)
-				})
+				return a.with(func(e *slot.Engine) error { return drain(ctx, e, limit) })
 			}),
 			verbResume: verb(func(context.Context, struct{}) (any, error) {
 				return a.with(func(e *slot.Engine) error { e.Resume(); return nil })
@@ -143,7 +136,12 @@ func Agent(ctx context.Context, o AgentOptions) error {
 			verbWindow:  verb(a.window),
 			verbCollect: verb(a.collect),
 			verbWarm: verb(func(ctx context.Context, m warmMessage) (any, error) {
-				return a.with(func(e *slot.Engine) error { return e.Warm(ctx, m.Dirs, m.Passes) })
+				var failed slot.Failures
+				_, err := a.with(func(e *slot.Engine) error { return e.Warm(ctx, m.Dirs, m.Passes) })
+				if fault.OriginOf(err) == fault.Target && errors.As(err, &failed) {
+					return failed, nil // what that means is the prime's to say
+				}
+				return nil, err
 			}),
 			verbBurst: verb(a.burst),
 			verbTotals: verb(func(context.Context, struct{}) (any, error) {
@@ -189,6 +187,40 @@ func (a *agent) with(f func(*slot.Engine) error) (any, error) {
 		return nil, fault.New(fault.Driver, "no plan yet")
 	}
 	return nil, f(e)
+}
+
+// bring changes the load and waits until it is reached. Operations in its way that do not end are given up.
+func bring(ctx context.Context, e *slot.Engine, m loadMessage) error {
+	if err := e.SetLoad(m.Slots, m.Dirs, m.Users); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, m.Limit)
+	defer cancel()
+	err := e.AwaitReady(limited)
+	if err == nil || ctx.Err() != nil || limited.Err() == nil {
+		return err
+	}
+	if err := drain(ctx, e, 0); err != nil && fault.OriginOf(err) != fault.Target {
+		return err
+	}
+	e.Resume()
+	return e.AwaitReady(ctx)
+}
+
+// drain pauses the load. Operations that the target has not answered within the limit, although nothing holds it
+// back, are given up.
+func drain(ctx context.Context, e *slot.Engine, limit time.Duration) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := e.Pause(limited)
+	if err == nil || ctx.Err() != nil || limited.Err() == nil {
+		return err
+	}
+	n, err := e.Abandon()
+	if err != nil || n == 0 {
+		return err
+	}
+	return fault.New(fault.Target, "drain: %s not answered to the end within %v", plural(n, "operation"), limit)
 }
 
 func (a *agent) beat() any {

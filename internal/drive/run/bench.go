@@ -10,9 +10,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -100,7 +102,8 @@ type bench struct {
 	maxIsDriver            bool
 	rule                   conform.Rule
 	ledger                 *probe.Ledger
-	unsettled              string // why log and drivers cannot agree exactly, if so
+	unsettled              string              // why log and drivers cannot agree exactly, if so
+	breaches               []disclosure.Reason // rules the target broke before anything was measured
 	judgements             []conform.Judgement
 	steps                  int
 }
@@ -122,10 +125,11 @@ func Bench(ctx context.Context, o Options) (*disclosure.Document, error) {
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause // what ended the run says more than what it was doing then
 	}
-	if stopErr := b.stop(); err == nil {
-		err = stopErr
-	}
+	stopErr := b.stop()
 	b.conclude(err)
+	if err == nil && stopErr != nil {
+		b.remark(stopErr)
+	}
 	if saveErr := b.save(); err == nil {
 		err = saveErr
 	}
@@ -146,7 +150,10 @@ func (b *bench) run(ctx context.Context, cancel context.CancelCauseFunc) error {
 		return err
 	}
 	b.valid = v
-	if len(v.Broke) > 0 {
+	for _, text := range v.Broke {
+		b.broke("validation", text)
+	}
+	if len(b.breaches) > 0 {
 		return nil // conclude says what was wrong
 	}
 	b.describeServer()
@@ -154,7 +161,7 @@ func (b *bench) run(ctx context.Context, cancel context.CancelCauseFunc) error {
 	if err := b.engage(ctx, cancel); err != nil {
 		return err
 	}
-	if err := b.warm(ctx); err != nil {
+	if err := b.warm(ctx); err != nil || len(b.breaches) > 0 {
 		return err
 	}
 	if err := b.seek(ctx); err != nil {
@@ -313,7 +320,7 @@ func (b *bench) engage(ctx context.Context, cancel context.CancelCauseFunc) erro
 		return err
 	}
 	b.drivers.begin(b.o.Events.Second)
-	go b.watch(ctx, cancel)
+	go b.watch(ctx, cancel, b.target)
 
 	w := b.o.Workload
 	opsPerSecond := float64(b.max) * float64(b.rule.LineBps) / b.rule.MeanBits
@@ -359,7 +366,7 @@ func plural(n int, word string) string {
 }
 
 // watch ends the run when one of its processes ends.
-func (b *bench) watch(ctx context.Context, cancel context.CancelCauseFunc) {
+func (b *bench) watch(ctx context.Context, cancel context.CancelCauseFunc, server *target.Target) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -370,10 +377,10 @@ func (b *bench) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 			cancel(err)
 			return
 		case <-tick.C:
-			if b.target == nil {
+			if server == nil {
 				continue
 			}
-			if err := b.target.Failed(); err != nil {
+			if err := server.Failed(); err != nil {
 				cancel(err)
 				return
 			}
@@ -389,20 +396,30 @@ func (b *bench) warm(ctx context.Context) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, b.o.Profile.Fetch)
 	defer cancel()
-	switch err := b.drivers.warm(limited, b.dirs); {
-	case err == nil:
-	case ctx.Err() != nil:
+	failed, err := b.drivers.warm(limited, b.dirs)
+	switch {
+	case err != nil && (ctx.Err() != nil || limited.Err() == nil):
 		return err
-	case limited.Err() != nil:
+	case err != nil:
 		b.o.Events.note(fmt.Sprintf("the warm-up had no time to fetch every file within %v", b.o.Profile.Fetch))
 		b.unsettled = "the warm-up was cut short"
-	case fault.OriginOf(err) == fault.Target:
-		b.o.Events.note("warm-up: " + err.Error()) // the iterations will count such errors
+	}
+	for _, class := range slices.Sorted(maps.Keys(failed)) {
+		e := failed[class]
+		text := fmt.Sprintf("warm-up: %s of %d files: %s (%s)", conform.Count(int(e.Count)), b.dirs*fileset.FilesPerDir, class, e.Example)
+		if conform.Breaks(class) { // every byte was looked at, an iteration looks at samples
+			b.broke("broke_"+strings.ReplaceAll(class, "-", "_"), text)
+			continue
+		}
+		b.o.Events.note(text) // the iterations will count such errors
 		b.unsettled = "the warm-up met errors of the target"
-	default:
-		return err
 	}
 	return nil
+}
+
+// broke notes a rule that the target broke before anything was measured.
+func (b *bench) broke(code, text string) {
+	b.breaches = append(b.breaches, disclosure.Reason{Code: code, Text: text, Effect: "broke_rules", Origin: fault.Target.String()})
 }
 
 // reset brings the target's tables and post log to their beginning and tells the drivers.
@@ -434,6 +451,9 @@ func (b *bench) stop() error {
 	}
 	if b.keeper != nil {
 		b.keeper.Close()
+	}
+	if b.kit != nil && b.kit.Scratch != "" {
+		note(fault.Wrap(fault.Config, os.RemoveAll(b.kit.Scratch), "stop"))
 	}
 	if b.unlock != nil {
 		b.unlock()

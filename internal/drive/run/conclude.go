@@ -85,7 +85,7 @@ func (b *bench) markScored(median int) (number int) {
 // operation for operation and byte for byte.
 func (b *bench) settle(ctx context.Context) error {
 	b.o.Events.phase(PhaseStop, "draining, stopping, comparing logs")
-	if err := b.drivers.pause(ctx, drainLimit); err != nil && ctx.Err() != nil {
+	if err := b.drain(ctx); err != nil {
 		return err
 	}
 	ops, bytes, failed, err := b.totals(ctx)
@@ -97,9 +97,7 @@ func (b *bench) settle(ctx context.Context) error {
 	}
 	running := b.target
 	b.target = nil
-	if err := running.Stop(10 * time.Second); err != nil {
-		return err
-	}
+	stopErr := running.Stop(10 * time.Second)
 	log := &disclosure.LogCheck{
 		DriverOps: ops + b.probe.Ops(), DriverBytes: bytes + b.probe.Bytes(), Path: b.kit.Log,
 	}
@@ -111,6 +109,8 @@ func (b *bench) settle(ctx context.Context) error {
 	log.Agree = log.LogOps == log.DriverOps && log.LogBytes == log.DriverBytes
 	switch {
 	case log.Agree:
+	case stopErr != nil:
+		log.Why = stopErr.Error()
 	case failed > 0:
 		log.Why = fmt.Sprintf("%d operations failed on the way; the log may or may not hold them", failed)
 	case b.probe.Unsure() > 0:
@@ -120,11 +120,22 @@ func (b *bench) settle(ctx context.Context) error {
 	default:
 		log.Why = "the access log does not hold what the drivers received"
 	}
+	if stopErr != nil {
+		b.remark(stopErr)
+	}
 	if !log.Agree {
 		b.o.Events.note(fmt.Sprintf("access log: %d operations and %d bytes; drivers: %d and %d (%s)",
 			log.LogOps, log.LogBytes, log.DriverOps, log.DriverBytes, log.Why))
 	}
 	return nil
+}
+
+// remark records a failure that comes too late to change a verdict.
+func (b *bench) remark(err error) {
+	b.o.Events.note(err.Error())
+	b.doc.Verdict.Reasons = append(b.doc.Verdict.Reasons, disclosure.Reason{
+		Code: "stop", Text: err.Error(), Effect: "note", Origin: fault.OriginOf(err).String(),
+	})
 }
 
 // totals asks the drained agents for everything they did since they started.
@@ -161,11 +172,8 @@ func (b *bench) conclude(err error) {
 		v.Reasons = append(v.Reasons, disclosure.Reason{
 			Code: "run_ended_early", Text: err.Error(), Effect: "invalid", Origin: fault.OriginOf(err).String(),
 		})
-	case b.valid != nil && len(b.valid.Broke) > 0:
-		v.Word, v.ExitCode = disclosure.BrokeRules, exitFails
-		v.Words = "the target broke the rules: " + b.valid.Broke[0]
-		for _, text := range b.valid.Broke {
-			v.Reasons = append(v.Reasons, disclosure.Reason{Code: "validation", Text: text, Effect: "broke_rules", Origin: fault.Target.String()})
-		}
+	case len(b.breaches) > 0:
+		v.Word, v.ExitCode, v.Reasons = disclosure.BrokeRules, exitFails, b.breaches
+		v.Words = "the target broke the rules: " + b.breaches[0].Text
 	}
 }

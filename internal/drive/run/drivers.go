@@ -130,10 +130,10 @@ func (d *drivers) tables(ctx context.Context, users, ads []byte) error {
 }
 
 // load asks for a load and waits until every slot of it operates.
-func (d *drivers) load(ctx context.Context, slots, dirs, users int) error {
+func (d *drivers) load(ctx context.Context, slots, dirs, users int, limit time.Duration) error {
 	shares := d.shares(slots)
 	return d.each(ctx, verbLoad, func(i int) any {
-		return loadMessage{Slots: shares[i].Count, Dirs: dirs, Users: users}
+		return loadMessage{Slots: shares[i].Count, Dirs: dirs, Users: users, Limit: limit}
 	})
 }
 
@@ -152,9 +152,10 @@ func (d *drivers) pause(ctx context.Context, limit time.Duration) error {
 
 func (d *drivers) resume(ctx context.Context) error { return d.each(ctx, verbResume, same(struct{}{})) }
 
-func (d *drivers) warm(ctx context.Context, dirs int) error {
-	// One agent is enough to fetch every file once.
-	return d.prime.Call(ctx, d.agents[0].Agent, verbWarm, warmMessage{Dirs: dirs, Passes: 1}, nil)
+// warm fetches every file once and returns what the target did wrong. One agent is enough.
+func (d *drivers) warm(ctx context.Context, dirs int) (failed slot.Failures, err error) {
+	err = d.prime.Call(ctx, d.agents[0].Agent, verbWarm, warmMessage{Dirs: dirs, Passes: 1}, &failed)
+	return failed, err
 }
 
 func (d *drivers) burst(ctx context.Context, m burstMessage) (sum burstReply, err error) {
