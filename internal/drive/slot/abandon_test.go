@@ -3,6 +3,8 @@ package slot
 import (
 	"testing"
 	"time"
+
+	"tidemark.dev/internal/drive/slot/origin"
 )
 
 // TestAbandon gives up a drain that does not end: every slot then waits as after any drain, the window that has ended
@@ -12,9 +14,9 @@ func TestAbandon(t *testing.T) {
 	healthy := s.serve
 	s.load(100)
 	s.run(s.now.Add(3 * time.Second))
-	o := &origin{seed: s.w.plan.FileSeed, tables: s.w.tables, routes: s.w.plan.Workload.Routes}
+	o := &origin.Origin{Seed: s.w.plan.FileSeed, Tables: s.tables, Routes: s.w.plan.Workload.Routes}
 	s.serve = func(c *simConn, req []byte) { // from here on no request is answered to its end
-		b, _ := o.answer(req)
+		b, _ := o.Answer(req)
 		c.send(10*time.Millisecond, b[:len(b)-1])
 	}
 	win := s.window(100*time.Millisecond, 4*time.Second)

@@ -3,11 +3,13 @@ package slot
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"tidemark.dev/internal/drive/slot/source"
 	"tidemark.dev/internal/engine/loop"
 	"tidemark.dev/internal/ground/clock"
 	"tidemark.dev/internal/ground/fault"
@@ -123,7 +125,7 @@ func (p *Plan) prepare() (line pace.Pacer, err error) {
 		p.Host = p.Targets[0].String()
 	}
 	if p.Wall == nil {
-		p.Wall = unixWall
+		p.Wall = func(i clock.Instant) int64 { return clock.Wall(i).Unix() }
 	}
 	if p.Pacing == "" {
 		p.Pacing = p.Workload.Pacing.Mode
@@ -179,7 +181,7 @@ func (e *Engine) SetTables(users, ads []byte) error {
 		return fault.Wrap(fault.Target, err, "tables")
 	}
 	return e.each(func(w *worker) {
-		w.former, w.tables = w.tables, t
+		w.checker.SetTables(t)
 		w.takePosts()
 	})
 }
@@ -424,3 +426,11 @@ func (e *Engine) Close() error {
 	}
 	return nil
 }
+
+// LocalSources lists local addresses for Plan.Sources; see source.Local.
+func LocalSources(target netip.Addr, agent, n int) ([]netip.Addr, error) {
+	return source.Local(target, agent, n)
+}
+
+// SourcesNeeded returns how many source addresses a rate of connections needs; see source.Needed.
+func SourcesNeeded(perSecond float64, targets int) int { return source.Needed(perSecond, targets) }

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+	"tidemark.dev/internal/drive/slot/origin"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -104,17 +105,19 @@ func request(c net.Conn, buf []byte) (req, rest []byte) {
 }
 
 // right answers everything as the law demands.
-func (o *origin) right(c *net.TCPConn) {
-	var buf []byte
-	for {
-		req, rest := request(c, buf)
-		if req == nil {
-			return
-		}
-		buf = rest
-		b, last := o.answer(req)
-		if _, err := c.Write(b); err != nil || last {
-			return
+func right(o *origin.Origin) func(c *net.TCPConn) {
+	return func(c *net.TCPConn) {
+		var buf []byte
+		for {
+			req, rest := request(c, buf)
+			if req == nil {
+				return
+			}
+			buf = rest
+			b, last := o.Answer(req)
+			if _, err := c.Write(b); err != nil || last {
+				return
+			}
 		}
 	}
 }
@@ -151,7 +154,7 @@ func newEngine(t *testing.T, p Plan) *Engine {
 	if p.Workload == nil {
 		p.Workload = law(t, fast)
 	}
-	p.Wall = func(clock.Instant) int64 { return wallNow }
+	p.Wall = func(clock.Instant) int64 { return origin.Now }
 	e, err := New(p)
 	if err != nil {
 		t.Fatal(err)
@@ -198,14 +201,14 @@ func TestWindowOverSockets(t *testing.T) {
 			}
 			var mu sync.Mutex
 			logged := map[key]int{}
-			tables := someTables(t, users)
+			tables := origin.Tables(users)
 			w := law(t, fast)
-			o := &origin{seed: 4, tables: tables, routes: w.Routes, posted: func(p web99.Post, user int32) {
+			o := &origin.Origin{Seed: 4, Tables: tables, Routes: w.Routes, Posted: func(p web99.Post, user int32) {
 				mu.Lock()
 				logged[key{p.Dir, p.Client, user, p.Class, p.Num}]++
 				mu.Unlock()
 			}}
-			srv := listen(t, o.right)
+			srv := listen(t, right(o))
 			sources, err := LocalSources(srv.addr.Addr(), 1, 3)
 			must(t, err)
 			e := newEngine(t, Plan{
@@ -336,7 +339,7 @@ func TestFaultsOverSockets(t *testing.T) {
 		small(w)
 		w.Pacing.Backoff = 10 * time.Millisecond
 	})
-	o := &origin{seed: 4, routes: w.Routes}
+	o := &origin.Origin{Seed: 4, Routes: w.Routes}
 	dead := listen(t, func(*net.TCPConn) {})
 	dead.stop()
 	cases := []struct {
@@ -348,19 +351,19 @@ func TestFaultsOverSockets(t *testing.T) {
 		{"refused", nil, conform.ClassRefused, fault.Target},
 		{"reset at once", func(c *net.TCPConn, req []byte) { c.SetLinger(0) }, conform.ClassReset, fault.Target},
 		{"reset in the body", func(c *net.TCPConn, req []byte) {
-			b, _ := o.answer(req)
+			b, _ := o.Answer(req)
 			c.Write(b[:len(b)-50])
 			c.SetLinger(0)
 		}, conform.ClassReset, fault.Target},
 		{"closed without answer", func(c *net.TCPConn, req []byte) {}, conform.ClassClosed, fault.Target},
-		{"closed in the body", func(c *net.TCPConn, req []byte) { b, _ := o.answer(req); c.Write(b[:len(b)-50]) }, conform.ClassClosed, fault.Target},
+		{"closed in the body", func(c *net.TCPConn, req []byte) { b, _ := o.Answer(req); c.Write(b[:len(b)-50]) }, conform.ClassClosed, fault.Target},
 		{"stalls", func(c *net.TCPConn, req []byte) {
-			b, _ := o.answer(req)
+			b, _ := o.Answer(req)
 			c.Write(b[:len(b)-50])
 			io.Copy(io.Discard, c)
 		}, conform.ClassTimeout, fault.Target},
 		{"wrong byte", func(c *net.TCPConn, req []byte) {
-			b, _ := o.answer(req)
+			b, _ := o.Answer(req)
 			b[len(b)-50] ^= 1
 			c.Write(b)
 			io.Copy(io.Discard, c)
@@ -408,7 +411,7 @@ func TestFaultsOverSockets(t *testing.T) {
 // TestTargetThatDoesNotClose counts it and goes on after a second of the next operation's time.
 func TestTargetThatDoesNotClose(t *testing.T) {
 	w := law(t, func(w *workload.Workload) { fast(w); small(w); w.Mix = workload.Mix{Static: 1} })
-	o := &origin{seed: 4, routes: w.Routes}
+	o := &origin.Origin{Seed: 4, Routes: w.Routes}
 	srv := listen(t, func(c *net.TCPConn) {
 		var buf []byte
 		for {
@@ -417,7 +420,7 @@ func TestTargetThatDoesNotClose(t *testing.T) {
 				return
 			}
 			buf = rest
-			b, _ := o.answer(req)
+			b, _ := o.Answer(req)
 			c.Write(b)
 		}
 	})
@@ -434,14 +437,14 @@ func TestTargetThatDoesNotClose(t *testing.T) {
 func TestWarmFetchesEveryFileOnce(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[fileset.File]int{}
-	o := &origin{seed: 4, change: func(a *answer, q *asked) {
+	o := &origin.Origin{Seed: 4, Change: func(a *origin.Answer, q *origin.Asked) {
 		mu.Lock()
 		defer mu.Unlock()
-		if seen[q.file]++; q.file == (fileset.File{Dir: 0, Class: 2, Num: 3}) && seen[q.file] > 2 {
-			a.body[100] ^= 1
+		if seen[q.File]++; q.File == (fileset.File{Dir: 0, Class: 2, Num: 3}) && seen[q.File] > 2 {
+			a.Body[100] ^= 1
 		}
 	}}
-	srv := listen(t, o.right)
+	srv := listen(t, right(o))
 	e := newEngine(t, Plan{Targets: []netip.AddrPort{srv.addr}, FileSeed: 4, Count: 8, Loops: []int{-1, -1}})
 	must(t, e.Warm(limited(t), 1, 2))
 	mu.Lock()
@@ -461,10 +464,10 @@ func TestWarmFetchesEveryFileOnce(t *testing.T) {
 
 func TestBurstCountsWhatTheServerSaw(t *testing.T) {
 	w := law(t, nil)
-	o := &origin{seed: 4, tables: someTables(t, 100), routes: w.Routes}
-	srv := listen(t, o.right)
+	o := &origin.Origin{Seed: 4, Tables: origin.Tables(100), Routes: w.Routes}
+	srv := listen(t, right(o))
 	e := newEngine(t, Plan{Targets: []netip.AddrPort{srv.addr}, Workload: w, FileSeed: 4, Loops: []int{-1, -1}})
-	must(t, e.SetTables(tableBytes(t, o.tables)))
+	must(t, e.SetTables(tableBytes(t, o.Tables)))
 	for _, static := range []bool{false, true} {
 		r, err := e.BurstWith(limited(t), BurstOptions{Duration: 300 * time.Millisecond, Conns: 7, Static: static, Dirs: 5, Users: 100})
 		must(t, err)

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"syscall"
 
+	"tidemark.dev/internal/drive/slot/exchange"
+	"tidemark.dev/internal/drive/slot/source"
 	"tidemark.dev/internal/engine/loop"
 	"tidemark.dev/internal/ground/clock"
 	"tidemark.dev/internal/model/pace"
@@ -66,10 +68,8 @@ func (w *worker) next(i uint32, s *slot, now clock.Instant) {
 func (w *worker) begin(i uint32, s *slot, now clock.Instant) {
 	s.begun, s.line, s.first = now, 0, 0
 	s.late, s.slack = 0, 0
-	s.wire, s.head, s.body, s.at, s.free, s.base, s.passed = 0, 0, 0, 0, 0, 0, 0
-	s.length, s.ad, s.tail, s.tags = -1, -1, 0, 0
-	s.phase, s.chunked, s.toEOF, s.complete, s.metered = inHead, false, false, false, false
-	s.sampled = w.samples(s)
+	s.wire, s.free, s.base, s.passed, s.metered = 0, 0, 0, 0, false
+	s.reply.Begin(w.samples(s))
 	w.issue(i, s)
 	switch {
 	case !s.linked:
@@ -113,13 +113,13 @@ func (w *worker) dial(i uint32, s *slot, now clock.Instant) {
 	w.connect.Remote = w.remote(s)
 	for try := 1; ; try++ {
 		if w.ports != nil {
-			r, found := w.ports.take(now)
+			r, found := w.ports.Take(now)
 			if !found {
-				w.fail(i, s, now, failPorts, "every local port is in use")
+				w.fail(i, s, now, exchange.Ports, "every local port is in use")
 				return
 			}
 			s.from = r
-			w.connect.Local = w.ports.address(r)
+			w.connect.Local = w.ports.Address(r)
 		}
 		id, err := w.net.Connect(&w.connect)
 		if err == nil {
@@ -132,14 +132,14 @@ func (w *worker) dial(i uint32, s *slot, now clock.Instant) {
 			return
 		}
 		if w.ports != nil {
-			w.ports.give(s.from, now)
+			w.ports.Give(s.from, now)
 			if errors.Is(err, syscall.EADDRINUSE) && try < portTries {
-				w.ports.busy++
+				w.ports.Busy++
 				continue
 			}
 		}
-		w.fail(i, s, now, failureOf(err), err.Error())
-		s.from = pair{}
+		w.fail(i, s, now, classOf(err), err.Error())
+		s.from = source.Pair{}
 		return
 	}
 }
@@ -150,7 +150,7 @@ func (w *worker) Connected(id loop.ID, err error) {
 	i := w.owner[id]
 	s := &w.slots[i]
 	if err != nil {
-		w.fail(i, s, now, failureOf(err), err.Error())
+		w.fail(i, s, now, classOf(err), err.Error())
 		return
 	}
 	s.late += w.ready(now, s.asked)
@@ -164,7 +164,7 @@ func (w *worker) Connected(id loop.ID, err error) {
 func (w *worker) ask(i uint32, s *slot, now clock.Instant) {
 	s.state, s.asked = receiving, now
 	s.bucket.Start(now)
-	w.request = w.appendRequest(w.request[:0], s)
+	w.request = w.checker.AppendRequest(w.request[:0], &s.op, int32(s.number))
 	if s.op.Kind == workload.Post && s.role == user {
 		s.post = w.posts.add(s)
 	}
@@ -184,7 +184,7 @@ func (w *worker) Sent(id loop.ID, err error) {
 		w.drop(s, now)
 		return
 	}
-	w.fail(i, s, now, failureOf(err), err.Error())
+	w.fail(i, s, now, classOf(err), err.Error())
 }
 
 // listen arms a receive, so that input or FIN is noticed.
@@ -202,14 +202,14 @@ func (w *worker) more(i uint32, s *slot, now clock.Instant) {
 	case w.paused && s.role == user:
 		allowed = pace.Unlimited
 	case s.share > 0 && s.line == 0:
-		if s.phase != inHead { // the part of a stationary start that is read unpaced
-			allowed = max(allowed, int(s.free-s.counted())+int(s.bucket.Pacer.Quantum))
+		if s.reply.Begun() { // the part of a stationary start that is read unpaced
+			allowed = max(allowed, int(s.free-s.reply.Counted())+int(s.bucket.Pacer.Quantum))
 		}
 	default:
 		// Reading a segment before the bucket is full keeps what a late timer would spill.
 		want := max(1, int(s.bucket.Pacer.Quantum)-w.segment)
-		if s.length >= 0 {
-			want = int(min(int64(want), max(1, s.length-s.body)))
+		if r := &s.reply; r.Length >= 0 {
+			want = int(min(int64(want), max(1, r.Length-r.Body)))
 		}
 		if allowed < want {
 			s.metered = true
@@ -235,7 +235,7 @@ func (w *worker) Received(id loop.ID, b []byte, err error) {
 	case receiving:
 		switch {
 		case err != nil:
-			w.fail(i, s, now, failureOf(err), err.Error())
+			w.fail(i, s, now, classOf(err), err.Error())
 		case len(b) == 0:
 			w.hungUp(i, s, now)
 		default:
@@ -244,7 +244,7 @@ func (w *worker) Received(id loop.ID, b []byte, err error) {
 	case crediting, ending:
 		if len(b) > 0 {
 			w.count(i, s, len(b))
-			w.fail(i, s, now, failLength, "bytes after the end of the response")
+			w.fail(i, s, now, exchange.Length, "bytes after the end of the response")
 			return
 		}
 		s.eof = true
@@ -277,20 +277,27 @@ func (w *worker) take(i uint32, s *slot, b []byte, now clock.Instant) {
 	}
 	w.count(i, s, len(b))
 	s.bucket.Spend(now, len(b))
-	before := s.counted()
-	bad := w.parse(s, b)
-	w.received(8*(s.counted()-before), now)
-	if bad.f != noFailure {
-		w.fail(i, s, now, bad.f, bad.text)
+	r := &s.reply
+	before := r.Counted()
+	bad := w.checker.Take(r, &s.op, b, now)
+	w.received(8*(r.Counted()-before), now)
+	if bad.Class != exchange.None {
+		w.fail(i, s, now, bad.Class, bad.Text)
 		return
 	}
-	if s.line == 0 && (s.share == 0 || s.phase != inHead && s.counted() >= s.free) {
-		s.line = now
-		if s.share > 0 {
-			s.bucket.Start(now)
+	s.ends = r.Ends
+	if s.line == 0 && (s.share == 0 || r.Begun()) {
+		if s.share > 0 && s.free == 0 {
+			s.free = int64(s.share * float64(r.Expected(&s.op)))
+		}
+		if r.Counted() >= s.free {
+			s.line = now
+			if s.share > 0 {
+				s.bucket.Start(now)
+			}
 		}
 	}
-	if s.complete {
+	if r.Complete {
 		w.completed(i, s, now)
 		return
 	}
@@ -301,19 +308,19 @@ func (w *worker) take(i uint32, s *slot, b []byte, now clock.Instant) {
 func (w *worker) hungUp(i uint32, s *slot, now clock.Instant) {
 	s.eof = true
 	switch {
-	case s.toEOF && s.phase != inHead:
+	case s.reply.ToEOF:
 		w.completed(i, s, now)
 	case s.wire == 0 && s.served > 0:
-		w.fail(i, s, now, failClosed, "connection reused and closed by the target without an answer")
+		w.fail(i, s, now, exchange.Closed, "connection reused and closed by the target without an answer")
 	default:
-		w.fail(i, s, now, failClosed, "closed before the response was complete")
+		w.fail(i, s, now, exchange.Closed, "closed before the response was complete")
 	}
 }
 
 // completed checks the whole response and waits out its line time.
 func (w *worker) completed(i uint32, s *slot, now clock.Instant) {
-	if bad := w.parseEnd(s); bad.f != noFailure {
-		w.fail(i, s, now, bad.f, bad.text)
+	if bad := w.checker.End(&s.reply, &s.op); bad.Class != exchange.None {
+		w.fail(i, s, now, bad.Class, bad.Text)
 		return
 	}
 	if s.line == 0 {
@@ -343,8 +350,8 @@ func (w *worker) finish(i uint32, s *slot, now clock.Instant) {
 
 // fail ends the useful part of an operation that went wrong: its credit is lost, the connection is given up, and
 // the back-off that follows still belongs to it.
-func (w *worker) fail(i uint32, s *slot, now clock.Instant, f failure, detail string) {
-	if s.served > 0 && s.wire == 0 && s.state == receiving && (f == failReset || f == failClosed) {
+func (w *worker) fail(i uint32, s *slot, now clock.Instant, f exchange.Class, detail string) {
+	if s.served > 0 && s.wire == 0 && s.state == receiving && (f == exchange.Reset || f == exchange.Closed) {
 		w.sum.stale++
 	}
 	w.failed(i, s, f, detail, now)
@@ -372,10 +379,10 @@ func (w *worker) drop(s *slot, now clock.Instant) {
 	}
 	w.net.Close(s.conn)
 	if w.ports != nil {
-		w.ports.give(s.from, now)
+		w.ports.Give(s.from, now)
 	}
-	w.keep(&s.pend)
-	s.linked, s.armed, s.eof, s.ends, s.served, s.from = false, false, false, false, 0, pair{}
+	w.checker.Drop(&s.reply)
+	s.linked, s.armed, s.eof, s.ends, s.served, s.from = false, false, false, false, 0, source.Pair{}
 }
 
 // park keeps the slot and its connection for Resume.

@@ -3,6 +3,8 @@ package slot
 import (
 	"math/rand/v2"
 	"testing"
+	"tidemark.dev/internal/drive/slot/exchange"
+	"tidemark.dev/internal/drive/slot/origin"
 	"time"
 )
 
@@ -15,13 +17,13 @@ func TestTimesTileTheWindow(t *testing.T) {
 			if lag > 0 {
 				s.lag = func() time.Duration { return time.Duration(r.Int64N(int64(lag))) }
 			}
-			o := &origin{seed: 9, tables: s.w.tables, routes: s.w.plan.Workload.Routes}
+			o := &origin.Origin{Seed: 9, Tables: s.tables, Routes: s.w.plan.Workload.Routes}
 			s.serve = func(c *simConn, req []byte) {
 				if r.IntN(200) == 0 { // some fail
 					c.rst(time.Millisecond)
 					return
 				}
-				b, last := o.answer(req)
+				b, last := o.Answer(req)
 				d := time.Duration(r.ExpFloat64() * float64(40*time.Millisecond))
 				c.send(d, b)
 				if last {
@@ -77,8 +79,8 @@ func TestTimesTileTheWindow(t *testing.T) {
 			if sec.Bits < credited*9/10 || sec.Bits > credited*11/10 {
 				t.Errorf("series has %d bits, %d were credited", sec.Bits, credited)
 			}
-			if win.trip.count[failReset] != uint64(failed) {
-				t.Errorf("%d resets of %d failures", win.trip.count[failReset], failed)
+			if win.trip.count[exchange.Reset] != uint64(failed) {
+				t.Errorf("%d resets of %d failures", win.trip.count[exchange.Reset], failed)
 			}
 			var recorded int64
 			for k := range win.kinds {

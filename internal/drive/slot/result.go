@@ -121,9 +121,9 @@ func (r *Result) add(p *part, all *tripwire) {
 	a.FINMissing += win.sum.finMissing
 	a.Hangups += win.sum.hangups
 	a.Stale += win.sum.stale
-	a.VerifiedBodies += win.sum.bodies
-	a.VerifiedBytes += win.sum.bytes
-	a.Tags += win.sum.tags
+	a.VerifiedBodies += win.sum.checked.Bodies
+	a.VerifiedBytes += win.sum.checked.Bytes
+	a.Tags += win.sum.checked.Tags
 	a.Straddling += win.straddling
 	a.Unfinished += p.unfinished
 	a.Turns += win.stats.Turns

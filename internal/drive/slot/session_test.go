@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"net/netip"
 	"syscall"
 	"testing"
+	"tidemark.dev/internal/drive/slot/exchange"
+	"tidemark.dev/internal/drive/slot/origin"
 	"time"
 	"unsafe"
 
@@ -53,20 +56,20 @@ func TestTargetClosesConnections(t *testing.T) {
 	keep := func(w *workload.Workload) { w.Sessions.KeepaliveShare = 1 }
 	for _, c := range []struct {
 		name  string
-		serve func(o *origin, c *simConn, req []byte)
+		serve func(o *origin.Origin, c *simConn, req []byte)
 		check func(t *testing.T, d sums, win *window)
 	}{
-		{"never after a last request", func(o *origin, c *simConn, req []byte) {
-			b, _ := o.answer(req)
+		{"never after a last request", func(o *origin.Origin, c *simConn, req []byte) {
+			b, _ := o.Answer(req)
 			c.send(0, b)
 		}, func(t *testing.T, d sums, win *window) {
 			if d.finMissing == 0 || d.failed > 0 || d.hangups > 0 {
 				t.Errorf("%+v", d)
 			}
 		}},
-		{"at once, told so", func(o *origin, c *simConn, req []byte) {
-			o.change = func(a *answer, q *asked) { a.last = true }
-			b, _ := o.answer(req)
+		{"at once, told so", func(o *origin.Origin, c *simConn, req []byte) {
+			o.Change = func(a *origin.Answer, q *origin.Asked) { a.Last = true }
+			b, _ := o.Answer(req)
 			c.send(0, b)
 			c.fin(0)
 		}, func(t *testing.T, d sums, win *window) {
@@ -74,8 +77,8 @@ func TestTargetClosesConnections(t *testing.T) {
 				t.Errorf("%+v", d)
 			}
 		}},
-		{"while the line time runs, untold", func(o *origin, c *simConn, req []byte) {
-			b, _ := o.answer(req)
+		{"while the line time runs, untold", func(o *origin.Origin, c *simConn, req []byte) {
+			b, _ := o.Answer(req)
 			c.send(0, b)
 			c.fin(0)
 		}, func(t *testing.T, d sums, win *window) {
@@ -83,8 +86,8 @@ func TestTargetClosesConnections(t *testing.T) {
 				t.Errorf("%+v", d)
 			}
 		}},
-		{"with a reset while the line time runs", func(o *origin, c *simConn, req []byte) {
-			b, _ := o.answer(req)
+		{"with a reset while the line time runs", func(o *origin.Origin, c *simConn, req []byte) {
+			b, _ := o.Answer(req)
 			c.send(0, b)
 			c.s.after(time.Microsecond, func() { c.err = syscall.ECONNRESET; c.wake() })
 		}, func(t *testing.T, d sums, win *window) {
@@ -92,25 +95,25 @@ func TestTargetClosesConnections(t *testing.T) {
 				t.Errorf("%+v", d)
 			}
 		}},
-		{"instead of answering a second request", func(o *origin, c *simConn, req []byte) {
+		{"instead of answering a second request", func(o *origin.Origin, c *simConn, req []byte) {
 			if c.asked > 1 {
 				c.fin(0)
 				return
 			}
-			b, last := o.answer(req)
+			b, last := o.Answer(req)
 			c.send(0, b)
 			if last {
 				c.fin(0)
 			}
 		}, func(t *testing.T, d sums, win *window) {
-			if d.stale == 0 || d.stale != d.failed || win.trip.count[failClosed] != d.failed || d.hangups > 0 {
+			if d.stale == 0 || d.stale != d.failed || win.trip.count[exchange.Closed] != d.failed || d.hangups > 0 {
 				t.Errorf("%+v %v", d, win.trip.errors())
 			}
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := simulate(t, Plan{Count: 10, Workload: law(t, keep)}, 30, 100)
-			o := &origin{tables: s.w.tables, routes: s.w.plan.Workload.Routes}
+			o := &origin.Origin{Tables: s.tables, Routes: s.w.plan.Workload.Routes}
 			s.serve = func(conn *simConn, req []byte) { c.serve(o, conn, req) }
 			s.load(10)
 			win := s.window(time.Second, 20*time.Second)
@@ -233,9 +236,9 @@ func TestPacedReception(t *testing.T) {
 	s := simulate(t, Plan{Count: 1, FileSeed: 4}, 30, 100)
 	r := rand.New(rand.NewPCG(1, 1))
 	s.lag = func() time.Duration { return time.Duration(r.IntN(3000)) * time.Microsecond }
-	o := &origin{seed: 4}
+	o := &origin.Origin{Seed: 4}
 	var size int
-	s.serve = func(c *simConn, req []byte) { b, _ := o.answer(req); size = len(b); c.send(0, b) }
+	s.serve = func(c *simConn, req []byte) { b, _ := o.Answer(req); size = len(b); c.send(0, b) }
 	s.w.target, s.w.running, s.w.above = 0, 1, 1
 	sl := &s.w.slots[0]
 	sl.op = workload.Op{File: file}
@@ -276,9 +279,9 @@ func (sl *slot) deadlineOf(s *sim) time.Duration { return s.now.Sub(sl.first) }
 func TestFailedOperationLosesItsCredit(t *testing.T) {
 	file := fileset.File{Dir: 1, Class: 3, Num: 8}
 	s := simulate(t, Plan{Count: 1, FileSeed: 4}, 30, 100)
-	o := &origin{seed: 4}
+	o := &origin.Origin{Seed: 4}
 	s.serve = func(c *simConn, req []byte) {
-		b, _ := o.answer(req)
+		b, _ := o.Answer(req)
 		c.send(0, b[:min(len(b), 500_000)])
 		c.rst(20 * time.Second)
 	}
@@ -320,18 +323,23 @@ func (n *nothing) Stats() loop.Stats                             { return loop.S
 // TestNothingIsAllocated runs operations of every kind through the machine: connect, request, several paced reads,
 // full verification, recording, close.
 func TestNothingIsAllocated(t *testing.T) {
-	for _, op := range append(oneOf(), workload.Op{Kind: workload.Static, File: fileset.File{Dir: 2, Class: 3, Num: 1}}) {
-		op.Last = true
-		sm := simulate(t, Plan{Count: 1, VerifyEvery: 1, FileSeed: 4, Sources: sources(2)}, 30, 100)
-		w, net := sm.w, &nothing{now: 1e9}
+	var ops []workload.Op
+	for k := range workload.Kind(workload.Kinds) {
+		for class := range uint8(fileset.Classes) {
+			ops = append(ops, workload.Op{Kind: k, User: 3, LastAd: 7, Last: true, File: fileset.File{Dir: 12, Class: class, Num: 1}})
+		}
+	}
+	for _, op := range ops {
+		sim := simulate(t, Plan{Count: 1, VerifyEvery: 1, FileSeed: 4, Sources: []netip.Addr{netip.MustParseAddr("127.0.0.2")}}, 30, 100)
+		w, net := sim.w, &nothing{now: 1e9}
 		w.net = net
-		o := &origin{seed: 4, tables: w.tables, routes: w.plan.Workload.Routes}
+		o := &origin.Origin{Seed: 4, Tables: sim.tables, Routes: w.plan.Workload.Routes}
 		s := &w.slots[0]
 		w.target, w.running = 1, 1
 		s.op = op
 		w.begin(0, s, net.now)
 		w.Connected(s.conn, nil)
-		response, _ := o.answer(append([]byte(nil), w.request...))
+		response, _ := o.Answer(append([]byte(nil), w.request...))
 		w.posts.add(s) // the first block
 		win := newWindow(net.now.Add(1), net.now.Add(1e6*time.Second), 1, 30)
 		w.setWindow(win)
@@ -364,7 +372,7 @@ func TestNothingIsAllocated(t *testing.T) {
 		if n := testing.AllocsPerRun(20, run); n != 0 {
 			t.Errorf("%v of %v: %v allocations an operation", op.Kind, op.File, n)
 		}
-		if w.sum.ops != ops+21 || w.sum.failed > 0 || win.records[0].Ops < 20 || w.sum.bodies != w.sum.ops {
+		if w.sum.ops != ops+21 || w.sum.failed > 0 || win.records[0].Ops < 20 || w.checker.Checked.Bodies != w.sum.ops {
 			t.Errorf("%v: %+v", op.Kind, w.sum)
 		}
 	}

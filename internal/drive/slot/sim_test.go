@@ -1,20 +1,15 @@
 package slot
 
 import (
-	"bytes"
 	"container/heap"
-	"math/rand/v2"
 	"net/netip"
-	"strings"
-	"sync"
 	"syscall"
 	"testing"
+	"tidemark.dev/internal/drive/slot/origin"
 	"time"
 
 	"tidemark.dev/internal/engine/loop"
 	"tidemark.dev/internal/ground/clock"
-	"tidemark.dev/internal/ground/httpwire"
-	"tidemark.dev/internal/model/fileset"
 	"tidemark.dev/internal/model/web99"
 	"tidemark.dev/internal/model/workload"
 )
@@ -26,6 +21,7 @@ type sim struct {
 	start  clock.Instant // of the turn
 	lag    func() time.Duration
 	w      *worker
+	tables *web99.Tables
 	events simHeap
 	seq    int
 	timers map[uint32]int // sequence of the valid timer event
@@ -224,7 +220,7 @@ func simulate(t testing.TB, p Plan, dirs, users int) *sim {
 	if p.Targets == nil {
 		p.Targets = []netip.AddrPort{simTarget}
 	}
-	p.Wall = func(clock.Instant) int64 { return wallNow }
+	p.Wall = func(clock.Instant) int64 { return origin.Now }
 	line, err := p.prepare()
 	if err != nil {
 		t.Fatal(err)
@@ -232,11 +228,12 @@ func simulate(t testing.TB, p Plan, dirs, users int) *sim {
 	s := &sim{t: t, now: 1e9, start: 1e9, timers: map[uint32]int{}}
 	s.w = newWorker(&p, line, 0, 1)
 	s.w.net = s
-	s.w.tables = someTables(t, users)
+	s.tables = origin.Tables(users)
+	s.w.checker.SetTables(s.tables)
 	s.w.sampler = p.Workload.Sampler(dirs, users)
-	o := &origin{seed: p.FileSeed, tables: s.w.tables, routes: p.Workload.Routes}
+	o := &origin.Origin{Seed: p.FileSeed, Tables: s.tables, Routes: p.Workload.Routes}
 	s.serve = func(c *simConn, req []byte) {
-		b, last := o.answer(req)
+		b, last := o.Answer(req)
 		c.send(10*time.Millisecond, b)
 		if last {
 			c.fin(10 * time.Millisecond)
@@ -256,184 +253,6 @@ func (s *sim) window(from, to time.Duration) *window {
 		s.t.Fatal("window is not over")
 	}
 	return win
-}
-
-const wallNow = 1_000_000_000
-
-// someTables makes tables of n users in which all kinds of outcome occur.
-func someTables(t testing.TB, n int) *web99.Tables {
-	t.Helper()
-	r := rand.New(rand.NewPCG(1, 2))
-	var users, ads []byte
-	for i := range n {
-		users, _ = web99.AppendUser(users, web99.User{Index: int32(i), Demographics: 0x11100401 << (r.Uint32() % 2) & 0x3fffffff})
-	}
-	for i := range web99.Ads {
-		a := web99.Ad{
-			ID: int32(i), Demographics: r.Uint32() & 0x3fffffff, Weights: r.Uint32() & 0xfffff,
-			MinMatch: int32(r.Uint32() % 40), Expiry: wallNow + int64(r.Uint32()%2000) - 1000,
-		}
-		if d := a.Expiry - wallNow; d >= -clockSlack && d <= clockSlack {
-			a.Expiry += 20
-		}
-		ads, _ = web99.AppendAd(ads, &a)
-	}
-	tables, err := web99.ParseTables(users, ads)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tables
-}
-
-// origin answers requests as the law demands, without sharing code with the driver beyond the wire facts.
-type origin struct {
-	seed   uint64
-	tables *web99.Tables
-	routes workload.Routes
-
-	chunk  int                            // chunk size; 0: Content-Length
-	close  bool                           // every body ends with the connection
-	change func(a *answer, op *asked)     // misbehaviour
-	wall   int64                          // 0: wallNow
-	posted func(p web99.Post, user int32) // told of every POST
-	files  sync.Map                       // contents by file
-}
-
-type asked struct {
-	req  httpwire.Request
-	kind workload.Kind
-	file fileset.File
-}
-
-type answer struct {
-	status string
-	fields []string
-	body   []byte
-	last   bool
-}
-
-// answer returns the bytes of the response and whether the connection ends after it.
-func (o *origin) answer(req []byte) ([]byte, bool) {
-	var q asked
-	n, status := httpwire.ParseRequest(req, &q.req, nil)
-	if n == 0 || status != 0 {
-		return []byte("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"), true
-	}
-	a := o.compose(&q, req[n:])
-	if o.change != nil {
-		o.change(a, &q)
-	}
-	var b []byte
-	b = append(b, "HTTP/1.1 "+a.status+"\r\n"...)
-	for _, f := range a.fields {
-		b = append(append(b, f...), "\r\n"...)
-	}
-	switch {
-	case o.close:
-		a.last = true
-	case o.chunk > 0 && q.req.Proto == 11:
-		b = append(b, "Transfer-Encoding: chunked\r\n"...)
-	case !strings.Contains(strings.Join(a.fields, "\n"), "Content-Length"):
-		b = httpwire.AppendField(b, "Content-Length", string(httpwire.AppendInt(nil, int64(len(a.body)))))
-	}
-	if a.last {
-		b = append(b, "Connection: close\r\n"...)
-	} else if q.req.Proto == 10 {
-		b = append(b, "Connection: keep-alive\r\n"...)
-	}
-	b = append(b, "\r\n"...)
-	if o.chunk == 0 || o.close || q.req.Proto != 11 {
-		return append(b, a.body...), a.last
-	}
-	for rest := a.body; len(rest) > 0; {
-		k := min(o.chunk, len(rest))
-		b = httpwire.AppendChunkHead(b, int64(k))
-		b = append(append(b, rest[:k]...), "\r\n"...)
-		rest = rest[k:]
-	}
-	return append(b, httpwire.LastChunk...), a.last
-}
-
-// content returns the bytes of a file; they may be changed if anything is to be changed.
-func (o *origin) content(f fileset.File) []byte {
-	v, known := o.files.Load(f)
-	if !known {
-		var c fileset.Content
-		c.Init(f, o.seed)
-		b := make([]byte, c.Size())
-		c.Fill(b, 0)
-		v, _ = o.files.LoadOrStore(f, b)
-	}
-	if o.change != nil {
-		return bytes.Clone(v.([]byte))
-	}
-	return v.([]byte)
-}
-
-func (o *origin) compose(q *asked, body []byte) *answer {
-	a := &answer{status: "200 OK", last: !q.req.KeepAlive}
-	path := string(q.req.Path)
-	name := q.req.Query
-	switch path {
-	case o.routes.Get:
-		q.kind = workload.Get
-	case o.routes.CGI:
-		q.kind = workload.CGI
-	case o.routes.CAD:
-		q.kind = workload.CAD
-	case o.routes.Post:
-		q.kind = workload.Post
-	default:
-		q.kind = workload.Static
-		name = q.req.Path
-	}
-	var cookie []byte
-	switch q.kind {
-	case workload.CAD:
-		c, _ := web99.ParseCookie(q.req.Cookie)
-		wall := o.wall
-		if wall == 0 {
-			wall = wallNow
-		}
-		found := o.tables.Select(c.User-web99.UserOffset, c.LastAd, wall)
-		cookie = web99.AppendFound(nil, found)
-		defer func() {
-			if f, okay := fileset.Parse(name); okay && (f.Class == 1 || f.Class == 2) {
-				a.body = web99.Rewrite(nil, a.body, web99.AppendAdFile(nil, found.Ad))
-			}
-		}()
-	case workload.Post:
-		p, okay := web99.ParsePost(body)
-		c, okay2 := web99.ParseCookie(q.req.Cookie)
-		if !okay || !okay2 {
-			a.status = "400 Bad Request"
-			return a
-		}
-		name = p.AppendFile(nil)
-		cookie = web99.AppendUserCookie(nil, c.User)
-		if o.posted != nil {
-			o.posted(p, c.User)
-		}
-	}
-	var okay bool
-	if q.file, okay = fileset.Parse(name); !okay {
-		a.status = "404 Not Found"
-		return a
-	}
-	content := o.content(q.file)
-	if q.kind == workload.Static {
-		a.fields = []string{"Content-Type: text/plain"}
-		a.body = content
-		return a
-	}
-	a.fields = []string{"Content-Type: text/html"}
-	if cookie != nil {
-		a.fields = append(a.fields, "Set-Cookie: "+string(cookie))
-	}
-	query := q.req.Query
-	a.body = web99.AppendHead(nil, &web99.Wrapper{Software: []byte("origin"), Remote: []byte("127.0.0.2"), Script: []byte(path), Query: query})
-	a.body = append(append(a.body, content...), web99.TailText...)
-	return a
 }
 
 // small leaves class 0 alone.

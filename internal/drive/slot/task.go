@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"tidemark.dev/internal/drive/slot/exchange"
 	"tidemark.dev/internal/ground/clock"
 	"tidemark.dev/internal/ground/fault"
 	"tidemark.dev/internal/ground/tally"
@@ -130,7 +131,7 @@ func (w *worker) taskRecord(s *slot, first, whole time.Duration, now clock.Insta
 	t.whole.Record(int64(whole))
 }
 
-func (w *worker) taskFail(s *slot, f failure, detail string) {
+func (w *worker) taskFail(s *slot, f exchange.Class, detail string) {
 	w.task.failed++
 	w.trip(&w.task.trip, s, f, detail)
 }
@@ -154,8 +155,8 @@ func (t *tripwire) err(what string) error {
 	switch {
 	case f < 0:
 		return nil
-	case failure(f).ours():
+	case exchange.Class(f).Ours():
 		return fault.New(fault.Driver, "%s: %w", what, Failures(t.errors()))
 	}
-	return fault.New(failure(f).origin(), "%s: %w", what, Failures(t.errors()))
+	return fault.New(exchange.Class(f).Origin(), "%s: %w", what, Failures(t.errors()))
 }

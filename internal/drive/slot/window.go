@@ -3,6 +3,7 @@ package slot
 import (
 	"time"
 
+	"tidemark.dev/internal/drive/slot/exchange"
 	"tidemark.dev/internal/engine/loop"
 	"tidemark.dev/internal/ground/clock"
 	"tidemark.dev/internal/ground/tally"
@@ -96,9 +97,9 @@ func (w *worker) settle() {
 
 func (w *worker) openWindow(win *window) {
 	win.open, win.load, win.sampler = true, w.target, w.sampler
-	win.before, win.stats, w.worst = w.sum, w.net.Stats(), 0
+	win.before, win.stats, w.worst = w.sums(), w.net.Stats(), 0
 	if w.ports != nil {
-		win.reuse, win.busy = w.ports.reuse, w.ports.busy
+		win.reuse, win.busy = w.ports.Reuse, w.ports.Busy
 	}
 	w.looked = false
 	for i := range w.slots[:w.users] {
@@ -130,10 +131,10 @@ func (w *worker) closeWindow(win *window) {
 		s.late = 0
 	}
 	win.open, win.over = false, true
-	win.sum = w.sum.minus(win.before)
+	win.sum = w.sums().minus(win.before)
 	win.worst = w.worst
 	if w.ports != nil {
-		win.reuse, win.busy = w.ports.reuse-win.reuse, w.ports.busy-win.busy
+		win.reuse, win.busy = w.ports.Reuse-win.reuse, w.ports.Busy-win.busy
 	}
 	now := w.net.Stats()
 	win.stats.Turns, win.stats.Sleeps = now.Turns-win.stats.Turns, now.Sleeps-win.stats.Sleeps
@@ -266,7 +267,7 @@ func (w *worker) succeed(i uint32, s *slot, now clock.Instant) {
 }
 
 // failed records a failure; the operation's time is recorded by spend when its back-off ends.
-func (w *worker) failed(i uint32, s *slot, f failure, detail string, now clock.Instant) {
+func (w *worker) failed(i uint32, s *slot, f exchange.Class, detail string, now clock.Instant) {
 	w.sum.failed++
 	w.trip(&w.trips, s, f, detail)
 	if s.role != user {
@@ -283,7 +284,7 @@ func (w *worker) failed(i uint32, s *slot, f failure, detail string, now clock.I
 	}
 	r := &win.records[i]
 	r.Failed++
-	if f == failReset || f == failClosed || f == failNetwork {
+	if f == exchange.Reset || f == exchange.Closed || f == exchange.Network {
 		r.Resets++
 	}
 	w.trip(&win.trip, s, f, detail)
@@ -301,11 +302,18 @@ func (w *worker) spend(i uint32, s *slot, now clock.Instant) {
 	}
 }
 
+// sums returns the counters, those of the checker included.
+func (w *worker) sums() sums {
+	s := w.sum
+	s.checked = w.checker.Checked
+	return s
+}
+
 func (a sums) minus(b sums) sums {
 	return sums{
 		ops: a.ops - b.ops, failed: a.failed - b.failed, connects: a.connects - b.connects,
 		bits: a.bits - b.bits, wire: a.wire - b.wire, late: a.late - b.late,
 		finMissing: a.finMissing - b.finMissing, hangups: a.hangups - b.hangups, stale: a.stale - b.stale,
-		tags: a.tags - b.tags, bodies: a.bodies - b.bodies, bytes: a.bytes - b.bytes,
+		checked: a.checked.Minus(b.checked),
 	}
 }

@@ -6,12 +6,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tidemark.dev/internal/drive/slot/exchange"
+	"tidemark.dev/internal/drive/slot/source"
 	"tidemark.dev/internal/engine/loop"
 	"tidemark.dev/internal/ground/clock"
-	"tidemark.dev/internal/ground/httpwire"
-	"tidemark.dev/internal/model/fileset"
 	"tidemark.dev/internal/model/pace"
-	"tidemark.dev/internal/model/web99"
 	"tidemark.dev/internal/model/workload"
 )
 
@@ -52,25 +51,13 @@ const (
 	burster             // of Burst
 )
 
-// phase is the part of the response that comes next.
-type phase uint8
-
-const (
-	inHead phase = iota
-	inWrapper
-	inFile
-	inTail
-	atEnd
-)
-
 // slot is one simulated user: at most one connection, one operation at a time.
 type slot struct {
 	cursor workload.Cursor
 	op     workload.Op
 	bucket pace.Bucket
-	chunks httpwire.Chunks
-	post   *Post  // the POST under way
-	pend   []byte // start of a head or wrapper that came in pieces; from worker.spare
+	reply  exchange.Reply
+	post   *Post // the POST under way
 
 	begun    clock.Instant // operation
 	asked    clock.Instant // connect, send or receive was asked for
@@ -83,10 +70,6 @@ type slot struct {
 	slack time.Duration // lateness of its paced reads, charged only if they delayed its end
 
 	wire   int64 // bytes read from the socket
-	head   int64 // bytes of status line and headers
-	body   int64 // bytes of the body, framing removed
-	length int64 // announced length of the body, -1 none
-	at     int64 // offset in the file
 	free   int64 // HTTP-layer bytes that a stationary start reads unpaced
 	base   int64 // bits credited before the window began
 	passed int64 // bits credited in a window that ended during the operation
@@ -95,27 +78,16 @@ type slot struct {
 	conn   loop.ID
 	number uint32 // global slot number
 	served uint32 // responses on this connection
-	ad     int32  // the ad the response must show, -1 none
-	tail   int16  // bytes of the wrapper's tail seen
-	tags   int16  // ad tags checked
-	from   pair
+	from   source.Pair
 	state  state
 	role   role
-	phase  phase
 
 	linked, armed, eof, ends bool // connection open; receive armed; FIN seen; connection ends with this response
-	chunked, toEOF, complete bool
-	sampled, metered, tried  bool // compare the body; waits for tokens; ever connected
+	metered, tried           bool // waits for tokens; ever connected
 }
 
 // bits returns the HTTP-layer bits received that the line clock counts.
-func (s *slot) bits() int64 { return 8 * (s.counted() - s.free) }
-
-// headCap is how many header bytes count as received, so that verbose headers earn no credit.
-const headCap = 512
-
-// counted returns the HTTP-layer bytes received.
-func (s *slot) counted() int64 { return min(s.head, headCap) + s.body }
+func (s *slot) bits() int64 { return 8 * (s.reply.Counted() - s.free) }
 
 // credited returns the bits credited at t.
 func (s *slot) credited(t clock.Instant) int64 {
@@ -143,12 +115,11 @@ const (
 
 // sums are a worker's counters since it was made. Window figures are differences of two of them.
 type sums struct {
-	ops, failed, connects            uint64
-	bits, wire                       int64
-	late                             time.Duration
-	finMissing, hangups, stale, tags uint64
-	bodies                           uint64
-	bytes                            int64
+	ops, failed, connects      uint64
+	bits, wire                 int64
+	late                       time.Duration
+	finMissing, hangups, stale uint64
+	checked                    exchange.Checked
 }
 
 // worker owns the slots of one loop. Everything in it belongs to the loop goroutine, except what is atomic and,
@@ -159,28 +130,19 @@ type worker struct {
 	index int        // of this loop
 	loops int
 
-	plan     *Plan
-	pacer    pace.Pacer
-	timeout  time.Duration
-	backoff  time.Duration
-	segment  int
-	text     requestText
-	sampler  *workload.Sampler
-	tables   *web99.Tables
-	former   *web99.Tables // the tables before, to recognise answers from them
-	ports    *ports        // nil: the kernel chooses
-	connect  loop.ConnectOptions
-	slots    []slot // users first, then those of tasks
-	users    int
-	owner    []uint32 // slot of each connection
-	request  []byte
-	response httpwire.Response
-	wrapper  web99.Wrapper
-	content  fileset.Content
-	scratch  []byte
-	spare    [][]byte
-	tagging  tagging
-	onTag    func(off int64)
+	plan    *Plan
+	pacer   pace.Pacer
+	timeout time.Duration
+	backoff time.Duration
+	segment int
+	checker *exchange.Checker
+	sampler *workload.Sampler
+	ports   *source.Ports // nil: the kernel chooses
+	connect loop.ConnectOptions
+	slots   []slot // users first, then those of tasks
+	users   int
+	owner   []uint32 // slot of each connection
+	request []byte
 
 	target, running, above int // slots wanted, in operation, and those of them above target
 	paused                 bool
@@ -209,14 +171,12 @@ func newWorker(p *Plan, line pace.Pacer, index, loops int) *worker {
 	w := &worker{
 		index: index, loops: loops, plan: p, pacer: line, edge: never,
 		timeout: p.Workload.Pacing.Timeout, backoff: p.Workload.Pacing.Backoff, segment: p.Workload.Pacing.SegmentBytes,
-		text: newRequestText(p), request: make([]byte, 0, 1024), scratch: make([]byte, 16<<10),
+		checker: exchange.New(p.Host, p.Workload.Routes, p.FileSeed, p.Wall), request: make([]byte, 0, 1024),
 	}
 	w.connect.RcvBuf = p.Workload.Pacing.RecvBufferBytes
 	w.connect.MaxSeg = p.Workload.Pacing.SegmentBytes
-	w.response.Fields = make([]httpwire.Field, 0, httpwire.DefaultFields)
-	w.onTag = w.checkTag
 	if len(p.Sources) > 0 {
-		w.ports = newPorts(p.Sources, p.PortFirst, p.PortLast, index, loops, clock.Now())
+		w.ports = source.New(p.Sources, p.PortFirst, p.PortLast, index, loops, clock.Now())
 	}
 	w.users = share(p.Count, index, loops)
 	w.slots = make([]slot, w.users)
@@ -286,10 +246,10 @@ func (w *worker) Expired(key uint32, due clock.Instant) {
 	s.deadline = never
 	switch s.state {
 	case connecting:
-		w.fail(i, s, now, failTimeout, "no connection")
+		w.fail(i, s, now, exchange.Timeout, "no connection")
 	case receiving:
 		if !s.metered {
-			w.fail(i, s, now, failTimeout, "no progress")
+			w.fail(i, s, now, exchange.Timeout, "no progress")
 			return
 		}
 		s.metered = false
@@ -398,7 +358,7 @@ func (w *worker) abandon() (open int) {
 	for i := range w.slots[:w.users] {
 		if s := &w.slots[i]; w.paused && s.state >= connecting {
 			open++
-			w.fail(uint32(i), s, now, failTimeout, "given up at the end of the drain")
+			w.fail(uint32(i), s, now, exchange.Timeout, "given up at the end of the drain")
 		}
 	}
 	return open
@@ -449,7 +409,7 @@ func (w *worker) publish() {
 	p.late.Store(int64(w.sum.late))
 	var ours uint64
 	for f, n := range w.trips.count {
-		if n > 0 && failure(f).ours() {
+		if n > 0 && exchange.Class(f).Ours() {
 			ours += n
 		}
 	}
