@@ -104,7 +104,7 @@ type bench struct {
 	ledger                 *probe.Ledger
 	unsettled              string              // why log and drivers cannot agree exactly, if so
 	breaches               []disclosure.Reason // rules the target broke before anything was measured
-	judgements             []conform.Judgement
+	proofs                 []proof
 	steps                  int
 }
 

@@ -23,62 +23,36 @@ const (
 	exitInterrupted = 130
 )
 
-// answer turns what the search and the proofs say into the verdict of the document.
-func (b *bench) answer(r search.Result) {
-	v := &b.doc.Verdict
-	set := conform.Setting{
-		Full: b.o.Profile.Name == "full", Overrides: b.o.Overrides, Local: b.o.Server != "" && b.o.Agents == 0, MTU: b.doc.Configuration.Drivers.MTU,
-	}
-	sum := conform.Summarize(set, b.judgements)
-	v.Reasons = record.FromReasons(sum.Reasons)
-	b.doc.Run.Comparable = sum.Comparable
-	for _, reason := range sum.Reasons {
-		if reason.Effect == conform.Incomparable {
-			b.doc.Run.Incomparable = append(b.doc.Run.Incomparable, record.FromReasons([]conform.Reason{reason})...)
-		}
-	}
-	if len(b.judgements) == 0 { // no load got as far as a proof
-		v.Word, v.ExitCode = disclosure.DoesNotPass, exitFails
-		if r.Invalid {
-			v.Word, v.ExitCode = disclosure.InvalidRun, exitInvalid
-		}
-		v.Words = r.Why
-		return
-	}
-	v.Words, v.ExitCode, v.Load = sum.Words, sum.ExitCode, sum.Load
-	switch {
-	case !sum.Valid:
-		v.Word = disclosure.InvalidRun
-	case sum.Broke:
-		v.Word = disclosure.BrokeRules
-	case !sum.Passing:
-		v.Word = disclosure.DoesNotPass
-	default:
-		v.Word, v.Score = disclosure.Passes, sum.Score
-		v.AtLeast = r.Answer == search.AtLeast || r.Answer == search.AtLeastDriver
-		v.Driver = r.Answer == search.AtLeastDriver
-		v.MedianIteration = b.markScored(sum.Median)
-		if v.AtLeast {
-			v.Words += " " + r.Why
-		}
-	}
+// proof is a judged proof iteration and its number in the document.
+type proof struct {
+	number    int
+	judgement conform.Judgement
 }
 
-// markScored marks the iterations the score was taken from and returns the number of the median one.
-func (b *bench) markScored(median int) (number int) {
-	seen := 0
-	for i := range b.doc.Iterations {
-		it := &b.doc.Iterations[i]
-		if it.Kind != "proof" || !it.Valid || it.Requested != b.doc.Verdict.Load {
-			continue
-		}
-		it.Scored = true
-		if seen == median {
-			number = it.Number
-		}
-		seen++
+// answer turns what the search and the proofs say into the verdict of the document. Only the proofs at the load the
+// search ended with count: those at a load that did not hold belong to its path.
+func (b *bench) answer(r search.Result) {
+	load := r.Load
+	if n := len(b.proofs); load == 0 && n > 0 {
+		load = b.proofs[n-1].judgement.Requested // no load holds: the last one tried says why
 	}
-	return number
+	var js []conform.Judgement
+	var numbers []int
+	for _, p := range b.proofs {
+		if p.judgement.Requested == load {
+			js, numbers = append(js, p.judgement), append(numbers, p.number)
+		}
+	}
+	if len(js) == 0 {
+		b.doc.Verdict = record.Conclude(nil, r, nil, b.rule)
+		return
+	}
+	sum := conform.Summarize(record.Setting(b.doc), js)
+	b.doc.Verdict = record.Conclude(&sum, r, numbers, b.rule)
+	b.doc.Run.Comparable, b.doc.Run.Incomparable = sum.Comparable, record.Incomparable(&sum)
+	for _, n := range numbers {
+		b.doc.Iterations[n-1].Scored = b.doc.Verdict.Score > 0
+	}
 }
 
 // settle stops the target in good order and compares its access log with what the drivers and the probe counted:

@@ -110,35 +110,35 @@ func (b *bench) firstGuess(opsPerSec float64) int {
 func (b *bench) step(ctx context.Context, s search.Step) (search.Outcome, error) {
 	b.steps++
 	p := b.o.Profile
-	settle, window, proof := p.TrialSettle, p.Trial, false
+	settle, window, kept := p.TrialSettle, p.Trial, false
 	switch s.Kind {
 	case search.Proof:
-		settle, window, proof = p.RampUp, p.Window, true
+		settle, window, kept = p.RampUp, p.Window, true
 	case search.FailProof:
-		settle, window, proof = p.RampUp, p.Fail, true
+		settle, window, kept = p.RampUp, p.Fail, true
 	}
 	if b.o.Events.StepBegan != nil {
 		b.o.Events.StepBegan(Began{Kind: s.Kind.String(), Number: b.steps, Load: s.Load, Why: s.Why, Length: settle + window})
 	}
 	started := time.Since(b.began)
-	m, err := b.measure(ctx, s.Load, settle, window, proof)
+	m, err := b.measure(ctx, s.Load, settle, window, kept)
 	if err != nil {
 		return search.Outcome{}, err
 	}
 	j := &m.judgement
-	outcome := search.Outcome{Load: s.Load, Conforming: j.Conforming, Verdict: b.outcomeOf(s, j), Why: why(j)}
+	outcome := search.Outcome{Load: s.Load, Conforming: j.Conforming, Verdict: b.outcomeOf(s, j), Hopeless: j.Valid && j.Broke, Why: why(j)}
 	step := disclosure.Step{
 		Number: b.steps, Kind: s.Kind.String(), Attempt: s.Attempt, Load: s.Load, Window: window.Seconds(), Started: started.Seconds(),
 		Verdict: outcome.Verdict.String(), Conforming: j.Conforming, Percent: j.Percent, OpsPerSec: j.OpsPerSec,
 		ResponseMS: j.ResponseMS, KbitPerSlot: j.KbitPerSlot, LatePercent: 100 * j.LateShare, Why: outcome.Why,
 		Reasons: record.FromReasons(j.Reasons),
 	}
-	if proof {
+	if kept {
 		if step.Iteration, err = b.keep(s, m); err != nil {
 			return outcome, err
 		}
 		if s.Kind == search.Proof {
-			b.proved(*j, s.Attempt)
+			b.proved(proof{step.Iteration, *j}, s.Attempt)
 		}
 	}
 	b.doc.Search.Steps = append(b.doc.Search.Steps, step)
@@ -148,17 +148,12 @@ func (b *bench) step(ctx context.Context, s search.Step) (search.Outcome, error)
 	return outcome, nil
 }
 
-// proved keeps the judgements the score is taken from: a repetition takes the place of the invalid attempt.
-func (b *bench) proved(j conform.Judgement, attempt int) {
-	n := len(b.judgements)
-	switch {
-	case attempt > 1 && n > 0 && !b.judgements[n-1].Valid:
-		b.judgements[n-1] = j
-	case n > 0 && b.judgements[0].Requested != j.Requested:
-		b.judgements = []conform.Judgement{j} // the search went on to another load
-	default:
-		b.judgements = append(b.judgements, j)
+// proved keeps the proofs: a repetition takes the place of the invalid attempt.
+func (b *bench) proved(p proof, attempt int) {
+	if n := len(b.proofs); attempt > 1 && n > 0 && !b.proofs[n-1].judgement.Valid {
+		b.proofs = b.proofs[:n-1]
 	}
+	b.proofs = append(b.proofs, p)
 }
 
 // outcomeOf maps a judgement to the search's alphabet. An instrument that was not able to measure tries again: a
