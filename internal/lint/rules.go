@@ -40,8 +40,7 @@ func Rules() []Rule {
 
 // Exceptions from the rules. The list may only shrink, and so may the numbers in it.
 func Exceptions() []Exception {
-	return []Exception{
-	}
+	return []Exception{}
 }
 
 // arrow is whom the packages of an area may import. Every one may import the
