@@ -2,7 +2,6 @@ package loop
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -103,6 +102,7 @@ func (e *epoll) wait(l *Loop) (slept, full bool, err error) {
 	n, errno := epollPoll(e.fd, e.evs[:])
 	if n == 0 && errno == 0 {
 		if d := l.patience(); d != 0 {
+			// First asleep, then empty; senders the other way round.
 			l.mail.asleep.Store(true)
 			if l.mail.empty() {
 				n, errno = epollSleep(e.fd, e.evs[:], d, e.coarse)
@@ -189,13 +189,13 @@ func (e *epoll) leave() {
 	}
 }
 
-// drain serves the ready list, which may grow meanwhile; the budgets end that. What a
-// spent turn leaves over goes before everything already postponed, or it would starve.
+// drain serves the ready list, which may grow meanwhile; the budgets end that. Served
+// connections join at the end, so what a spent turn leaves over is next.
 func (e *epoll) drain() {
 	for i := 0; i < len(e.ready); i++ {
 		if e.spent >= turnBudget {
 			e.l.stats.Deferred += uint64(len(e.ready) - i)
-			e.later = slices.Insert(e.later, 0, e.ready[i:]...)
+			e.later = append(e.later, e.ready[i:]...)
 			break
 		}
 		if c := e.l.table.find(e.ready[i]); c != nil {
@@ -298,10 +298,6 @@ func (e *epoll) recv(c *conn, most int) {
 // receive completes the armed receive unless there is nothing. Loop goroutine. No
 // allocation. Does not block.
 func (e *epoll) receive(c *conn) {
-	if c.turn == e.turn && c.used >= recvBudget {
-		e.postpone(c)
-		return
-	}
 	b := e.buf[:c.want]
 	n, errno := recvfrom(c.fd, b)
 	if errno == unix.EAGAIN {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"tidemark.dev/internal/ground/clock"
 )
 
@@ -169,6 +171,32 @@ func TestStaleEventsReachNobody(t *testing.T) {
 	n, err := r.l.Connect(&ConnectOptions{Remote: addr})
 	if err != nil || n != other {
 		t.Errorf("next ID %d, %v; want %d back", n, err, other)
+	}
+}
+
+// TestEventsOfAnEarlierOwnerAreStale keeps a closed socket in the epoll set by a second
+// descriptor, as a child process does between fork and exec.
+func TestEventsOfAnEarlierOwnerAreStale(t *testing.T) {
+	s := &script{}
+	r := turn(t, made(t, Options{}, s))
+	id, c := r.peer(s, ListenOptions{})
+	copied, err := unix.Dup(r.l.Fd(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(copied)
+	r.l.Close(id)
+	r.l.Post(func() {})
+	r.once()
+	again, _ := r.peer(s, ListenOptions{})
+	if again != id {
+		t.Fatalf("ID %d, want %d used again: the test shows nothing", again, id)
+	}
+	before := r.l.Stats()
+	c.Write([]byte("for the earlier owner"))
+	r.once()
+	if st := r.l.Stats(); st.Stale != before.Stale+1 || r.l.table.lookup(id).flags&readable != 0 {
+		t.Errorf("%d stale events, flags %#x", st.Stale, r.l.table.lookup(id).flags)
 	}
 }
 

@@ -170,6 +170,9 @@ func TestDeferAcceptBringsTheBytesAlong(t *testing.T) {
 		}
 		received = r.l.stats.Turns
 	}
+	if v, err := unix.GetsockoptInt(int(r.l.be.(*epoll).listeners[0].fd), unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT); v != 1 || err != nil {
+		t.Errorf("TCP_DEFER_ACCEPT is %d, %v", v, err)
+	}
 	dial(t, addr).Write([]byte("request"))
 	r.until(func() bool { return received != 0 })
 	if accepted != received {

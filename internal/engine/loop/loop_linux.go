@@ -192,9 +192,10 @@ func (l *Loop) begin(slept, full bool) {
 	}
 }
 
-// patience returns how long the loop may sleep now: 0 not at all, below 0 for ever.
+// patience returns how long the loop may sleep now as far as it knows itself, the
+// mailbox aside: 0 not at all, below 0 for ever.
 func (l *Loop) patience() time.Duration {
-	if l.be.busy() || !l.mail.empty() {
+	if l.be.busy() {
 		return 0
 	}
 	next, ok := l.wheel.Next()

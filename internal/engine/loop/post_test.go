@@ -137,9 +137,9 @@ func TestThreadIsBoundWhileRunningAndFreeAfter(t *testing.T) {
 	}
 	done := make(chan end, 1)
 	go func() {
-		err := l.Run()
-		runtime.LockOSThread() // stay where Run left us
+		runtime.LockOSThread() // stay where Run leaves us
 		defer runtime.UnlockOSThread()
+		err := l.Run()
 		done <- end{err, affinity()}
 	}()
 	on(t, l, func() {

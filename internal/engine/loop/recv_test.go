@@ -47,6 +47,33 @@ func TestRecvNeverExceedsMax(t *testing.T) {
 	same(t, got, want)
 }
 
+// TestAFullReceiveIsFollowedByOneProbe: a receive that got all it asked for proves
+// nothing, the next one finds the queue empty, and then the loop waits for an edge.
+func TestAFullReceiveIsFollowedByOneProbe(t *testing.T) {
+	s := &script{}
+	r := turn(t, made(t, Options{}, s))
+	id, c := r.peer(s, ListenOptions{})
+	var got []byte
+	s.received = func(_ ID, b []byte, err error) {
+		got = append(got, b...)
+		r.l.Recv(id, 10)
+	}
+	r.l.Recv(id, 10)
+	for _, text := range []string{"0123456789", "abcdefghij", "short"} {
+		c.Write([]byte(text))
+		r.once()
+		if r.l.table.lookup(id).flags&readable != 0 {
+			t.Error("the loop believes in input that is not there")
+		}
+	}
+	if string(got) != "0123456789abcdefghijshort" {
+		t.Errorf("got %q", got)
+	}
+	if st := r.l.Stats(); st.RecvEmpty != 2 || st.Recvs != 3 {
+		t.Errorf("stats %+v", st)
+	}
+}
+
 // TestRecvArmedLateCompletesInTheSameTurn arms on a connection whose input has been
 // announced before, by the only edge there will be, from each place a handler has.
 func TestRecvArmedLateCompletesInTheSameTurn(t *testing.T) {

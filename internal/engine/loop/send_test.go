@@ -11,6 +11,8 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // slowly reads c to its end in small pieces while the loop turns, and starts only now:
@@ -251,4 +253,42 @@ func TestCloseWriteEndsOnlyOneDirection(t *testing.T) {
 	r.l.Recv(id, 100)
 	r.until(func() bool { return len(got) > 0 })
 	same(t, got, []byte("late"))
+}
+
+// TestRoomIsNoticedWhileInputIsPostponed: the edge for the unfinished send comes in a
+// turn that begins with the connection on the list of postponed receives.
+func TestRoomIsNoticedWhileInputIsPostponed(t *testing.T) {
+	s := &script{}
+	r := turn(t, made(t, Options{}, s))
+	id, c := r.peer(s, ListenOptions{RcvBuf: 2 << 20})
+	body := noise(16<<20, 1)
+	sent := false
+	s.sent = func(_ ID, err error) { sent = err == nil }
+	s.received = func(ID, []byte, error) { r.l.Recv(id, 64<<10) }
+	if r.l.Send(id, nil, body, nil) {
+		t.Fatal("the kernel took 16 MiB")
+	}
+	conn := r.l.table.lookup(id)
+	for conn.flags&resume != 0 { // the kernel has still to be filled
+		r.once()
+	}
+	if _, err := c.Write(make([]byte, 2*recvBudget)); err != nil {
+		t.Fatal(err)
+	}
+	r.l.Recv(id, 64<<10)
+	for conn.flags&queued == 0 || len(r.l.be.(*epoll).later) == 0 {
+		r.once()
+	}
+	all := make(chan []byte, 1)
+	go func() {
+		got := make([]byte, len(body))
+		io.ReadFull(c, got)
+		all <- got
+	}()
+	// Wait for the edge itself, not for a turn: none may come before it.
+	for fd := []unix.PollFd{{Fd: conn.fd, Events: unix.POLLOUT}}; fd[0].Revents&unix.POLLOUT == 0; {
+		unix.Poll(fd, -1)
+	}
+	r.until(func() bool { return sent })
+	same(t, await(t, all), body)
 }

@@ -3,10 +3,12 @@
 package loop
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"tidemark.dev/internal/ground/clock"
@@ -174,6 +176,9 @@ func exchange(t *rapid.T, content []byte, f *os.File, o Options, lo ListenOption
 	}
 	there.from, back.to = id, id
 	for end := clock.Now().Add(patience); !there.ended || !back.ended; {
+		if id, what := forgotten(l); what != "" {
+			t.Fatalf("connection %d: the loop may sleep on %s", id, what)
+		}
 		if _, err := l.turn(); err != nil {
 			t.Fatal(err)
 		}
@@ -186,4 +191,35 @@ func exchange(t *rapid.T, content []byte, f *os.File, o Options, lo ListenOption
 			t.Fatalf("flow %d: %d bytes differ from the %d sent", i, len(fl.got), len(fl.want))
 		}
 	}
+}
+
+// forgotten looks for an operation that could go on although neither the kernel nor
+// the loop has a note of it: the edge was lost. It asks the sockets themselves.
+func forgotten(l *Loop) (id ID, what string) {
+	e := l.be.(*epoll)
+	l.table.each(func(c *conn) {
+		if c.flags&(queued|connecting) != 0 {
+			return
+		}
+		if c.flags&(armed|readable) == armed|readable {
+			id, what = c.id, "input it knows of"
+			return
+		}
+		fds := []unix.PollFd{{Fd: c.fd}, {Fd: int32(e.fd), Events: unix.POLLIN}}
+		if c.flags&armed != 0 {
+			fds[0].Events |= unix.POLLIN
+		}
+		if c.flags&sending != 0 {
+			fds[0].Events |= unix.POLLOUT
+		}
+		// The epoll set is asked second: an edge that comes in between is seen.
+		unix.Poll(fds[:1], 0)
+		if fds[0].Revents&fds[0].Events == 0 {
+			return
+		}
+		if n, _ := unix.Poll(fds[1:], 0); n == 0 {
+			id, what = c.id, fmt.Sprintf("poll events %#x of %#x", fds[0].Revents, fds[0].Events)
+		}
+	})
+	return id, what
 }
