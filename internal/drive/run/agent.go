@@ -14,6 +14,7 @@ import (
 	"tidemark.dev/internal/drive/slot"
 	"tidemark.dev/internal/ground/clock"
 	"tidemark.dev/internal/ground/fault"
+	"tidemark.dev/internal/model/share"
 	"tidemark.dev/internal/model/workload"
 )
 
@@ -40,7 +41,7 @@ type planMessage struct {
 	Host         string           `json:"host"`
 	Seed         uint64           `json:"seed,string"`
 	FileSeed     uint64           `json:"file_seed,string"`
-	First        int              `json:"first"`
+	Share        share.Share      `json:"share"`
 	Count        int              `json:"count"`
 	// Agent is this agent's number and SourceCount how many local addresses it should use.
 	Agent       int    `json:"agent"`
@@ -254,7 +255,7 @@ func (a *agent) plan(_ context.Context, m planMessage) (any, error) {
 	runtime.GOMAXPROCS(max(2, len(m.Loops)+1))
 	e, err := slot.New(slot.Plan{
 		Targets: m.Targets, Host: m.Host, Workload: w, Seed: m.Seed, FileSeed: m.FileSeed,
-		First: m.First, Count: m.Count, Sources: sources, Loops: m.Loops, Backend: m.Backend,
+		Share: m.Share, Count: m.Count, Sources: sources, Loops: m.Loops, Backend: m.Backend,
 		Pacing: m.Pacing, VerifyEvery: m.VerifyEvery, RampPerSecond: m.Ramp,
 	})
 	if err != nil {

@@ -324,12 +324,13 @@ func (b *bench) engage(ctx context.Context, cancel context.CancelCauseFunc) erro
 
 	w := b.o.Workload
 	opsPerSecond := float64(b.max) * float64(b.rule.LineBps) / b.rule.MeanBits
-	plans, shares := make([]planned, n), b.drivers.shares(b.max)
+	b.drivers.deal()
+	plans := make([]planned, n)
 	err = b.drivers.prime.Each(b.drivers.agents, func(a fleet.Info) error {
 		i := b.agentIndex(a.Agent)
 		m := planMessage{
 			WorkloadName: w.Name, Workload: b.o.WorkloadText, Targets: b.targets, Host: b.host,
-			Seed: b.o.Seed, FileSeed: b.o.FileSeed, First: shares[i].First, Count: shares[i].Count, Agent: i,
+			Seed: b.o.Seed, FileSeed: b.o.FileSeed, Share: b.drivers.shares[i], Count: b.drivers.shares[i].Count(b.max), Agent: i,
 			SourceCount: sourceCount(opsPerSecond/w.RequestsPerConnection()/float64(n), len(b.targets)),
 			Loops:       []int{-1}, Backend: b.o.Backend, Pacing: b.o.Pacing,
 		}

@@ -119,10 +119,10 @@ func (b *bench) describeDrivers(ctx context.Context, plans []planned) error {
 	if err != nil {
 		return err
 	}
-	byName, shares := map[string]int{}, b.drivers.shares(b.max)
+	byName := map[string]int{}
 	for i, a := range b.drivers.agents {
 		d.Agents = append(d.Agents, disclosure.Agent{
-			Name: a.Agent, Host: a.Host, First: shares[i].First, Slots: shares[i].Count, Loops: plans[i].Loops, Affinity: a.CPUs,
+			Name: a.Agent, Host: a.Host, First: b.drivers.shares[i].Number(0), Slots: b.drivers.shares[i].Count(b.max), Loops: plans[i].Loops, Affinity: a.CPUs,
 			Sources: plans[i].Sources, ClockOffset: float64(a.OffsetNS) / 1e6,
 		})
 		if _, known := byName[a.Host]; known {

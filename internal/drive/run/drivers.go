@@ -20,6 +20,7 @@ import (
 type drivers struct {
 	prime  *fleet.Prime
 	agents []fleet.Info
+	shares []share.Share     // of each agent
 	local  []*target.Process // those this run started
 
 	mu   sync.Mutex
@@ -131,19 +132,18 @@ func (d *drivers) tables(ctx context.Context, users, ads []byte) error {
 
 // load asks for a load and waits until every slot of it operates.
 func (d *drivers) load(ctx context.Context, slots, dirs, users int, limit time.Duration) error {
-	shares := d.shares(slots)
 	return d.each(ctx, verbLoad, func(i int) any {
-		return loadMessage{Slots: shares[i].Count, Dirs: dirs, Users: users, Limit: limit}
+		return loadMessage{Slots: d.shares[i].Count(slots), Dirs: dirs, Users: users, Limit: limit}
 	})
 }
 
-// shares splits slots among the agents by their CPUs.
-func (d *drivers) shares(slots int) []share.Range {
+// deal fixes which slots are whose, by the agents' CPUs.
+func (d *drivers) deal() {
 	weights := make([]int, len(d.agents))
 	for i, a := range d.agents {
 		weights[i] = max(1, len(a.CPUs))
 	}
-	return share.Split(slots, weights)
+	d.shares = share.Deal(weights)
 }
 
 func (d *drivers) pause(ctx context.Context, limit time.Duration) error {

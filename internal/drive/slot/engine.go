@@ -95,11 +95,10 @@ func (p *Plan) prepare() (line pace.Pacer, err error) {
 			*v = d
 		}
 	}
-	def(&p.Stride, 1)
 	def(&p.VerifyEvery, 16)
 	def(&p.RampPerSecond, 1000)
-	if p.First < 0 || p.Stride < 1 || int64(p.First)+int64(p.Stride)*int64(max(p.Count, 1)) > taskNumber {
-		no("first", "slot numbers %d + i x %d do not fit", p.First, p.Stride)
+	if p.Count > 0 && (p.Share.Period > 0 && len(p.Share.Positions) == 0 || p.Share.Number(p.Count-1) >= taskNumber) {
+		no("share", "%d slots do not fit", p.Count)
 	}
 	if p.RampPerSecond < 1 {
 		no("ramp_per_second", "%d is not positive", p.RampPerSecond)
@@ -200,7 +199,7 @@ func (e *Engine) SetLoad(slots, dirs, users int) error {
 	s := e.plan.Workload.Sampler(dirs, users)
 	e.load, e.dirs, e.users = slots, dirs, users
 	gen := e.gen.Add(1)
-	return e.each(func(w *worker) { w.setLoad(share(slots, w.index, w.loops), s, gen) })
+	return e.each(func(w *worker) { w.setLoad(dealt(slots, w.index, w.loops), s, gen) })
 }
 
 // Ready reports whether the load asked for has been reached: every slot of it in operation, every other gone. While
@@ -336,7 +335,7 @@ func (e *Engine) run(ctx context.Context, conns int, part func(w *worker) *task)
 		t.done = make(chan struct{})
 		tasks, waits = append(tasks, t), append(waits, t.done)
 	}
-	if err := e.each(func(w *worker) { w.beginTask(tasks[w.index], share(conns, w.index, w.loops)) }); err != nil {
+	if err := e.each(func(w *worker) { w.beginTask(tasks[w.index], dealt(conns, w.index, w.loops)) }); err != nil {
 		return nil, err
 	}
 	what := "burst"

@@ -21,6 +21,7 @@ import (
 	"tidemark.dev/internal/ground/tally"
 	"tidemark.dev/internal/model/conform"
 	"tidemark.dev/internal/model/fileset"
+	"tidemark.dev/internal/model/share"
 	"tidemark.dev/internal/model/web99"
 	"tidemark.dev/internal/model/workload"
 )
@@ -37,13 +38,16 @@ type server struct {
 	closed bool
 }
 
-// listen serves each connection with handle.
+// listen serves each connection to 127.0.0.1 with handle.
 func listen(t *testing.T, handle func(c *net.TCPConn)) *server {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	return serve(t, l, handle)
+}
+
+func serve(t *testing.T, l net.Listener, handle func(c *net.TCPConn)) *server {
+	t.Helper()
 	s := &server{addr: l.Addr().(*net.TCPAddr).AddrPort(), l: l, conns: map[net.Conn]bool{}}
 	s.wg.Add(1)
 	go func() {
@@ -212,7 +216,7 @@ func TestWindowOverSockets(t *testing.T) {
 			sources, err := LocalSources(srv.addr.Addr(), 1, 3)
 			must(t, err)
 			e := newEngine(t, Plan{
-				Targets: []netip.AddrPort{srv.addr}, Workload: w, Seed: 3, FileSeed: 4, First: 100, Stride: 2, Count: 20,
+				Targets: []netip.AddrPort{srv.addr}, Workload: w, Seed: 3, FileSeed: 4, Share: share.Share{Positions: []int{1}, Period: 2}, Count: 20,
 				Sources: sources, Loops: []int{-1, -1}, Pacing: pacing,
 			})
 			ctx := limited(t)
@@ -233,7 +237,7 @@ func TestWindowOverSockets(t *testing.T) {
 			}
 			var ops, begun uint32
 			for i, rec := range r.Records {
-				if rec.Slot != uint32(100+2*i) {
+				if rec.Slot != uint32(1+2*i) {
 					t.Errorf("record %d is of slot %d", i, rec.Slot)
 				}
 				if rec.OpTime != length {
@@ -460,6 +464,19 @@ func TestWarmFetchesEveryFileOnce(t *testing.T) {
 	if err := e.Warm(limited(t), 1, 1); fault.OriginOf(err) != fault.Target {
 		t.Errorf("a wrong byte gives %v of origin %v", err, fault.OriginOf(err))
 	}
+}
+
+// TestSingleAddress leaves the choice of ports to the kernel, as on ::1.
+func TestSingleAddress(t *testing.T) {
+	l, err := net.Listen("tcp6", "[::1]:0")
+	if err != nil {
+		t.Skipf("no IPv6 here: %v", err)
+	}
+	srv := serve(t, l, right(&origin.Origin{Seed: 4}))
+	list, err := LocalSources(srv.addr.Addr(), 0, 4)
+	must(t, err)
+	e := newEngine(t, Plan{Targets: []netip.AddrPort{srv.addr}, FileSeed: 4, Sources: list})
+	must(t, e.Warm(limited(t), 1, 1))
 }
 
 func TestBurstCountsWhatTheServerSaw(t *testing.T) {

@@ -15,10 +15,6 @@ import (
 // at the end should have their say: one that fails after all loses its credit, and a POST is acknowledged.
 func (e *Engine) Collect(ctx context.Context) (*Result, error) {
 	var waits []chan struct{}
-	err := e.each(func(w *worker) {})
-	if err != nil {
-		return nil, err
-	}
 	for _, w := range e.workers {
 		var c chan struct{}
 		if err := e.post(w, func() {

@@ -28,6 +28,7 @@ import (
 	"tidemark.dev/internal/ground/clock"
 	"tidemark.dev/internal/ground/tally"
 	"tidemark.dev/internal/model/conform"
+	"tidemark.dev/internal/model/share"
 	"tidemark.dev/internal/model/workload"
 )
 
@@ -51,9 +52,10 @@ type Plan struct {
 	Workload *workload.Workload
 	// Seed fixes every draw, FileSeed the content of the file set.
 	Seed, FileSeed uint64
-	// First is the global number of this agent's first slot, Stride the distance to its next one (default 1), Count
-	// the most slots it will be asked for (0 to 1,000,000). Slot i of the agent is the global slot First + i x Stride.
-	First, Stride, Count int
+	// Share says which global slot numbers are this agent's (zero: all), Count how many slots it will be asked for at
+	// most (0 to 1,000,000). Slot i of the agent is the global slot Share.Number(i).
+	Share share.Share
+	Count int
 	// Sources are the local addresses to connect from, in turn, with explicit ports (see LocalSources). Empty, or a
 	// family with a single address such as ::1: the kernel chooses.
 	Sources []netip.Addr

@@ -178,19 +178,19 @@ func newWorker(p *Plan, line pace.Pacer, index, loops int) *worker {
 	if len(p.Sources) > 0 {
 		w.ports = source.New(p.Sources, p.PortFirst, p.PortLast, index, loops, clock.Now())
 	}
-	w.users = share(p.Count, index, loops)
+	w.users = dealt(p.Count, index, loops)
 	w.slots = make([]slot, w.users)
 	for i := range w.slots {
 		s := &w.slots[i]
-		s.number = uint32(p.First + (i*loops+index)*p.Stride)
+		s.number = uint32(p.Share.Number(i*loops + index))
 		s.cursor.Seed, s.cursor.Slot = p.Seed, s.number
 		s.bucket = line.Bucket()
 	}
 	return w
 }
 
-// share returns how many of n things that are dealt in turn loop index of loops gets.
-func share(n, index, loops int) int { return (n - index + loops - 1) / loops }
+// dealt returns how many of n things that are dealt in turn loop index of loops gets.
+func dealt(n, index, loops int) int { return (n - index + loops - 1) / loops }
 
 // tick reads the clock and settles a window edge that has passed before anything else happens.
 func (w *worker) tick() clock.Instant {

@@ -1,56 +1,69 @@
-// Package share splits slots among agents.
+// Package share deals slots out to agents.
 //
-// [Split] gives each agent a run of slot numbers in proportion to its weight. Every
-// agent can compute it alone: it depends on nothing but its arguments.
+// [Deal] gives each agent a [Share] in proportion to its weight: which slot numbers are
+// its own, whatever the load. Every agent can compute it alone: it depends on nothing
+// but its arguments.
 //
 // It does not choose weights and knows no agents, only their number.
 package share
 
 import "fmt"
 
-// Range is a run of consecutive slot numbers.
-type Range struct {
-	First int // number of the first one
-	Count int // how many; may be 0
+// Share is the slots of one agent: of every Period consecutive numbers, those at
+// Positions (ascending, from 0). The zero value is the share of everything.
+type Share struct {
+	Positions []int `json:"positions,omitempty"`
+	Period    int   `json:"period,omitempty"`
 }
 
-// End returns the number after the last one.
-func (r Range) End() int { return r.First + r.Count }
-
-// Split divides the slots 0..total-1 into one Range per weight, in order and without
-// a gap. All weights zero means all equal. A negative total or weight, or weights
-// whose sum exceeds an int32, are a caller's mistake and panic; no weights give no
-// ranges, so total must then be 0.
-//
-// Two things hold for every total, and no rounding of the exact quotas w x total / sum
-// gives both: each count is its quota rounded up or down, and raising total by one
-// raises exactly one count by one, so that no agent ever loses slots when load is added.
-// It costs at most sum/gcd steps per agent, whatever the total.
-func Split(total int, weights []int) []Range {
-	if total < 0 {
-		panic(fmt.Sprintf("share: total %d is negative", total))
+// Number is the slot number of the agent's slot i, from 0.
+func (s Share) Number(i int) int {
+	if s.Period == 0 {
+		return i
 	}
+	return i/len(s.Positions)*s.Period + s.Positions[i%len(s.Positions)]
+}
+
+// Count is how many of the slots 0..total-1 are the agent's.
+func (s Share) Count(total int) int {
+	if s.Period == 0 {
+		return total
+	}
+	n := total / s.Period * len(s.Positions)
+	for _, p := range s.Positions {
+		if p < total%s.Period {
+			n++
+		}
+	}
+	return n
+}
+
+// Deal deals the slots out, one share per weight. All weights zero means all equal. A
+// negative weight, or weights whose sum exceeds an int32, are a caller's mistake and
+// panic.
+//
+// Three things hold for every total: the shares have every slot below it exactly once,
+// each count is the agent's quota w x total / sum rounded up or down, and raising total
+// by one gives that one slot to one agent, so that no agent ever loses slots when load
+// is added.
+func Deal(weights []int) []Share {
 	w, sum := reduce(weights)
 	if len(w) == 0 {
-		if total > 0 {
-			panic("share: slots but nobody to take them")
-		}
 		return nil
 	}
-	// The sequence of gifts repeats after sum of them, each agent having had exactly
-	// its weight. Deal the rest one by one.
-	rounds, rest := total/sum, total%sum
+	shares := make([]Share, len(w))
 	had := make([]int, len(w))
-	for given := 1; given <= rest; given++ {
-		had[next(w, had, sum, given)]++
+	for given := 1; given <= sum; given++ {
+		i := next(w, had, sum, given)
+		had[i]++
+		shares[i].Positions = append(shares[i].Positions, given-1)
 	}
-	ranges := make([]Range, len(w))
-	first := 0
-	for i := range ranges {
-		ranges[i] = Range{first, rounds*w[i] + had[i]}
-		first += ranges[i].Count
+	for i := range shares {
+		if shares[i].Period = sum; len(shares[i].Positions) == 0 {
+			shares[i].Positions = []int{} // weight 0: nothing
+		}
 	}
-	return ranges
+	return shares
 }
 
 // next returns who gets the slot that makes given of them. This is earliest deadline
