@@ -45,7 +45,7 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultFileMax = 128 << 10      // largest file of web99's class 2 is 100 KB
+	DefaultFileMax = 128 << 10      // pages that rewrite a file want it in memory, larger ones are downloads
 	DefaultInline  = 40 << 10       // measured: one send of memory is cheaper below, sendfile above
 	DefaultValid   = time.Second    // as long as a person takes to press reload
 	maxDefault     = int64(1) << 30 // of Bytes

@@ -398,7 +398,7 @@ func TestLargeFileToSlowReader(t *testing.T) {
 func TestTypes(t *testing.T) {
 	s := serve(t, func(o *Options) { o.Types = map[string]string{"foo": "x/foo", "": "text/html", "*": "x/unknown"} })
 	for name, want := range map[string]string{
-		"a.html": "text/html; charset=utf-8", "A.HTML": "text/html; charset=utf-8", "a.foo": "x/foo", "class0_0": "text/html",
+		"a.html": "text/html; charset=utf-8", "A.HTML": "text/html; charset=utf-8", "a.foo": "x/foo", "noext": "text/html",
 		"a.bar": "x/unknown", "x.tar.gz": "application/gzip", "a.": "text/html", "d.d/noext": "text/html", "a.svg": "image/svg+xml",
 	} {
 		s.write(name, "x")
