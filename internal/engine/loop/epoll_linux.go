@@ -150,7 +150,9 @@ func (e *epoll) complete() {
 				e.l.stats.Stale++
 			}
 		} else if ev.Fd != bellAt {
-			e.listeners[listenersAt-ev.Fd].ready = true
+			if ln := e.listeners[listenersAt-ev.Fd]; ln.fd >= 0 {
+				ln.ready = true
+			}
 		}
 	}
 	if r := e.l.retry; r != 0 && !e.l.now.Before(r) {

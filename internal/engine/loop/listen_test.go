@@ -133,6 +133,28 @@ func TestStopListenAcceptsWhatIsThereAndRefusesTheRest(t *testing.T) {
 	r.until(func() bool { return n == 1 })
 }
 
+// TestAStoppedListenerStaysQuiet keeps the closed socket in the epoll set by a second
+// descriptor, as a child process does between fork and exec.
+func TestAStoppedListenerStaysQuiet(t *testing.T) {
+	r := turn(t, made(t, Options{}, &script{}))
+	i, addr, err := r.l.Listen(loopback, ListenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied, err := unix.Dup(int(r.l.be.(*epoll).listeners[i].fd))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(copied)
+	r.l.StopListen(i)
+	r.once()
+	dial(t, addr)
+	r.once() // returns at once: there is an event
+	if d := r.l.patience(); d >= 0 || r.l.Stats().Descriptors != 0 {
+		t.Errorf("the loop wakes in %v for a listener it has closed", d)
+	}
+}
+
 func TestListenOptionsReachTheSockets(t *testing.T) {
 	s := &script{}
 	r := turn(t, made(t, Options{}, s))

@@ -342,7 +342,8 @@ func (l *Loop) SendFile(id ID, head []byte, fd int, off, n int64, tail []byte) (
 }
 
 // Close ends the connection: no more completions for id. What the kernel has taken is
-// still delivered; what an unfinished Send has left is not. If input is unread or
+// still delivered; what an unfinished Send has left is not, and its body and tail are
+// free at once. If input is unread or
 // arrives later the kernel sends RST, which may overtake data in flight: CloseWrite
 // and receive to the end first where that matters. Loop goroutine. No allocation.
 func (l *Loop) Close(id ID) {
