@@ -57,6 +57,9 @@ func TestRightAnswersInAnyPieces(t *testing.T) {
 			o.Chunk = chunk
 			for k := range workload.Kind(workload.Kinds) {
 				for class := range uint8(3) {
+					if class == 2 && chunk > 0 && chunk < 100 {
+						continue // slow and nothing new
+					}
 					op := &workload.Op{Kind: k, User: 3, LastAd: int32(7 * class), File: fileset.File{Dir: 12, Class: class, Num: 1}}
 					if k != workload.CAD && k != workload.Post {
 						op.User, op.LastAd = -1, -1
@@ -76,8 +79,8 @@ func TestRightAnswersInAnyPieces(t *testing.T) {
 					try(func(int) int { return 1 })
 					for cut := 0; cut < len(response); {
 						try(func(at int) int { return max(0, cut-at) })
-						if cut++; cut > 700 || class == 2 { // head and wrapper are behind us, or were split before
-							cut += 311
+						if cut++; cut > 700 || class > 0 { // head and wrapper are behind us, or were split before
+							cut += 97
 						}
 					}
 					tags := uint64(0)
@@ -103,7 +106,7 @@ func TestRightAnswersInAnyPieces(t *testing.T) {
 // what only the target can know.
 func TestEveryWrongByteIsSeen(t *testing.T) {
 	c, o := pair(t)
-	op := &workload.Op{Kind: workload.CAD, User: 3, LastAd: 7, File: fileset.File{Dir: 12, Class: 1, Num: 0}}
+	op := &workload.Op{Kind: workload.CAD, User: 3, LastAd: 7, File: fileset.File{Dir: 12, Class: 1, Num: 0}} // 1,024 bytes
 	response, _ := o.Answer(c.AppendRequest(nil, op, 9))
 	accepted := 0
 	for i := range response {

@@ -21,54 +21,77 @@ func sources(n int) (list []netip.Addr) {
 	return list
 }
 
-// TestPortsRest opens connections at the planned rate for minutes, holds each for a while, and looks for pairs that
-// come back before they have rested.
+// TestPortsRest opens connections for minutes at the rate the ports of a small range allow, holds each for a while,
+// and looks for pairs that come back before they have rested, over several rounds of the range.
 func TestPortsRest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		rate := rapid.IntRange(50, 4000).Draw(t, "rate")
-		hold := time.Duration(rapid.IntRange(0, 20_000).Draw(t, "hold_ms")) * time.Millisecond
+		rate := rapid.IntRange(1, 15).Draw(t, "rate_per_address")
+		hold := rapid.IntRange(0, 5).Draw(t, "hold_seconds")
 		loops := rapid.IntRange(1, 3).Draw(t, "loops")
-		addrs := sources(Needed(float64(rate*loops), 1))
-		p := New(addrs, 1024, 65535, rapid.IntRange(0, loops-1).Draw(t, "loop"), loops, 77)
-		// The loop's addresses carry rate connections/s; fewer where they are not dealt evenly.
-		rate = min(rate, len(p.addrs)*pairRate)
+		addrs := sources(rapid.IntRange(1, 6).Draw(t, "addresses"))
 		if len(addrs) < loops {
-			rate = min(rate, len(addrs)*sourceRate/loops)
+			rate = max(loops, rate/loops*loops) // shared among the loops
 		}
-		step := clock.Instant(1e9) / clock.Instant(rate)
+		ports := (rate + 1) * (60 + hold + 1)
+		now := clock.Instant(rapid.Int64Range(0, 1e15).Draw(t, "now"))
+		p := New(addrs, 1024, uint16(1024+ports-1), rapid.IntRange(0, loops-1).Draw(t, "loop"), loops, now)
+		if len(addrs) < loops {
+			rate /= loops
+		}
+		rate *= len(p.addrs)
 		closed := map[netip.AddrPort]clock.Instant{}
 		type open struct {
+			at    netip.AddrPort
 			r     Pair
 			until clock.Instant
 		}
 		var queue []open
-		now := clock.Instant(rapid.Int64Range(0, 1e15).Draw(t, "now"))
-		for range min(rate*150, 30_000) {
-			now += step
+		held := map[netip.AddrPort]bool{}
+		for range rate * 250 {
+			now += clock.Instant(1e9) / clock.Instant(rate)
 			for len(queue) > 0 && queue[0].until <= now {
-				closed[p.Address(queue[0].r)] = queue[0].until
-				p.Give(queue[0].r, queue[0].until)
+				o := queue[0]
 				queue = queue[1:]
+				closed[o.at] = o.until
+				delete(held, o.at)
+				p.Give(o.r, o.until)
 			}
 			r, found := p.Take(now)
 			if !found {
 				t.Fatal("no pair left")
 			}
 			at := p.Address(r)
-			if last, used := closed[at]; used && now.Sub(last) < 60*time.Second {
+			if last, used := closed[at]; used && now.Sub(last) < Quiet {
 				t.Fatalf("%v used again after %v", at, now.Sub(last))
 			}
-			for _, o := range queue[max(0, len(queue)-3):] {
-				if o.r == r {
-					t.Fatalf("%v handed out twice", at)
-				}
+			if held[at] {
+				t.Fatalf("%v handed out twice", at)
 			}
-			queue = append(queue, open{r, now.Add(hold)})
+			held[at] = true
+			queue = append(queue, open{at, r, now.Add(time.Duration(hold) * time.Second)})
 		}
 		if p.Reuse != 0 {
 			t.Fatalf("%d early reuses counted, none made", p.Reuse)
 		}
 	})
+}
+
+// TestNextProcessGoesOn starts a second process while the first one's connections are remembered.
+func TestNextProcessGoesOn(t *testing.T) {
+	used := map[netip.AddrPort]bool{}
+	now := clock.Instant(987e9)
+	for process := range 3 {
+		p := New(sources(2), 1024, 65535, 0, 1, now)
+		for range 20 * 2 * pairRate { // 20 s at the planned rate
+			now += 1e9 / (2 * pairRate)
+			r, _ := p.Take(now)
+			if at := p.Address(r); used[at] {
+				t.Fatalf("process %d uses %v again", process, at)
+			} else {
+				used[at] = true
+			}
+		}
+	}
 }
 
 // TestPortsCountReuse exhausts a small range: held pairs never come twice, early ones are counted, and when all are
