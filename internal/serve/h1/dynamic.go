@@ -197,6 +197,7 @@ func (c *Carrier) fetch(id loop.ID, cn *conn, head []byte) step {
 
 // undo takes back that a request was begun, because it must wait for a send.
 func (c *Carrier) undo(cn *conn) step {
+	c.stats.Requests--
 	cn.requests--
 	cn.keep = true
 	return again

@@ -201,7 +201,7 @@ func (s *Site) find(path []byte) *route {
 type Stats struct {
 	Accepted  int64 // connections
 	Open      int64 // connections open now
-	Requests  int64 // heads understood
+	Requests  int64 // requests understood
 	Responses int64 // answers begun
 	Bytes     int64 // of answers that were sent whole, and what went out of the others
 	Refused   int64 // answers of 400 and above

@@ -41,7 +41,6 @@ func (c *Carrier) run(id loop.ID, b []byte) {
 			}
 			break
 		}
-		c.stats.Requests++
 		body, used, st := c.bodyOf(id, cn, b, n)
 		if st == next {
 			st = c.answer(id, cn, b[:n], body, len(b) > used)
@@ -53,7 +52,6 @@ func (c *Carrier) run(id loop.ID, b []byte) {
 			c.save(cn, b[used:])
 			return
 		case again:
-			c.stats.Requests--
 			c.save(cn, b)
 			return
 		default:
@@ -232,6 +230,7 @@ func (c *Carrier) prolong(id loop.ID, cn *conn, have int64) {
 func (c *Carrier) answer(id loop.ID, cn *conn, head, body []byte, behind bool) step {
 	rq := &c.rq
 	c.extra.scan(rq.Fields)
+	c.stats.Requests++
 	cn.requests++
 	cn.keep = rq.KeepAlive && c.cfg.KeepAlive && !c.stopping &&
 		(c.cfg.KeepAliveMax == 0 || int(cn.requests) < c.cfg.KeepAliveMax)

@@ -85,6 +85,9 @@ func TestLogHasEveryByte(t *testing.T) {
 	if logged != sum || int64(len(records)) != count {
 		t.Errorf("log: %d answers of %d bytes, clients: %d of %d", len(records), logged, count, sum)
 	}
+	if st := s.Stats(); st.HTTP.Requests != count-24 { // one of the asks is no request
+		t.Errorf("%d requests counted, %d answers", st.HTTP.Requests, count)
+	}
 	if st := s.Stats(); st.HTTP.Bytes != sum || st.HTTP.Responses != count || st.Log.Records != count || st.Log.Lost != 0 {
 		t.Errorf("counters %+v", st)
 	}
