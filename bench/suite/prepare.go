@@ -1,0 +1,144 @@
+package suite
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"tidemark.dev/bench/peers"
+	"tidemark.dev/internal/drive/fill"
+	"tidemark.dev/internal/drive/target"
+	"tidemark.dev/internal/model/fileset"
+	"tidemark.dev/internal/model/workload"
+)
+
+const (
+	// Mix is the list of the static requests of the web99 workload.
+	Mix = "mix"
+	// Dirs is the number of directories that Mix draws over: 102 MB.
+	Dirs = 20
+	// Seed of the draws and of the files' contents.
+	Seed = 1
+	// entries of Mix before it begins again.
+	entries = 20000
+)
+
+// Sizes are the lengths in bytes of the single files, /size/LENGTH.
+func Sizes() []int { return []int{100, 1 << 10, 10 << 10, 100 << 10, 1 << 20} }
+
+// newSuite makes files, lists and programs.
+func newSuite(ctx context.Context, o Options, keeper *target.Keeper, say func(string, ...any)) (*Suite, error) {
+	s := &Suite{Options: o, Built: map[string]string{}, paths: map[string][]string{}, versions: map[string]string{}, say: say}
+	root := filepath.Join(o.Work, "root")
+	for _, dir := range []string{root, s.list(""), filepath.Join(o.Work, "bin"), filepath.Join(o.Work, "servers")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	say("file set and programs in %s", o.Work)
+	if err := s.files(ctx, root); err != nil {
+		return nil, fmt.Errorf("file set: %w", err)
+	}
+	if err := s.build(ctx); err != nil {
+		return nil, err
+	}
+	s.place = peers.Place{
+		Source: s.path("peers"), Work: filepath.Join(o.Work, "servers"), Root: root, Dirs: Dirs, CPU: o.ServerCPU,
+		Built: s.Built, Keeper: keeper,
+	}
+	return s, nil
+}
+
+// files makes the document root and the lists of requests.
+func (s *Suite) files(ctx context.Context, root string) error {
+	if _, err := fill.Create(ctx, root, fill.Plan{Dirs: Dirs, Seed: Seed}, nil); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(root, "size"), 0o755); err != nil {
+		return err
+	}
+	for _, n := range Sizes() {
+		name := strconv.Itoa(n)
+		body := bytes.Repeat([]byte("All bytes of this file are alike in number and in kind: 64.....\n"), n/64+1)[:n]
+		if err := os.WriteFile(filepath.Join(root, "size", name), body, 0o644); err != nil {
+			return err
+		}
+		if err := s.write(name, []string{"/size/" + name}, []int64{int64(n)}, []int{0}); err != nil {
+			return err
+		}
+	}
+	w, err := workload.Preset("web99")
+	if err != nil {
+		return err
+	}
+	var paths []string
+	var sizes []int64
+	for i := range int64(Dirs * fileset.FilesPerDir) {
+		f := fileset.FileAt(i)
+		paths, sizes = append(paths, f.String()), append(sizes, f.Size())
+	}
+	sampler, cursor, op := w.Sampler(Dirs, 1), workload.Cursor{Seed: Seed}, workload.Op{}
+	var sequence []int
+	for len(sequence) < entries {
+		if sampler.Next(&cursor, &op); op.Kind == workload.Static {
+			sequence = append(sequence, int(op.File.Index()))
+		}
+	}
+	return s.write(Mix, paths, sizes, sequence)
+}
+
+// write writes a list in the form climit/light.c reads, and for h2load as plain paths.
+func (s *Suite) write(name string, paths []string, sizes []int64, sequence []int) error {
+	s.paths[name] = paths
+	var list, plain strings.Builder
+	fmt.Fprintln(&list, len(paths), len(sequence))
+	for i, p := range paths {
+		fmt.Fprintln(&list, p, sizes[i])
+	}
+	for _, i := range sequence {
+		fmt.Fprintln(&list, i)
+		fmt.Fprintln(&plain, paths[i])
+	}
+	return errors.Join(
+		os.WriteFile(s.list(name), []byte(list.String()), 0o644),
+		os.WriteFile(s.list(name)+".paths", []byte(plain.String()), 0o644))
+}
+
+// build makes our own programs from this tree, the C ones with gcc, and Caddy, which
+// Debian does not have in a present version, in a module of its own. Without network
+// and cache there is no Caddy; the scenarios then say so.
+func (s *Suite) build(ctx context.Context) error {
+	program := func(name, dir string, command ...string) error {
+		out := filepath.Join(s.Work, "bin", name)
+		for i, a := range command {
+			command[i] = strings.ReplaceAll(a, "OUT", out)
+		}
+		c := exec.CommandContext(ctx, command[0], command[1:]...)
+		c.Dir = dir
+		if b, err := c.CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w\n%s", name, err, bytes.TrimSpace(b))
+		}
+		s.Built[name] = out
+		return nil
+	}
+	for _, b := range [][2]string{{"tidemark", "./cmd/tidemark"}, {"tidemark-cgi", "./cmd/tidemark-cgi"}, {"burst", "./bench/burst"}} {
+		if err := program(b[0], s.Module, "go", "build", "-o", "OUT", b[1]); err != nil {
+			return err
+		}
+	}
+	for name, source := range map[string]string{"light": "light.c", "limit-epoll": "epoll.c", "limit-uring": "uring.c"} {
+		if err := program(name, s.path("climit"), "gcc", "-O2", "-Wall", "-o", "OUT", source); err != nil {
+			return err
+		}
+	}
+	if err := program("caddy", s.path("peers/caddy"), "go", "build", "-o", "OUT", "github.com/caddyserver/caddy/v2/cmd/caddy"); err != nil {
+		s.say("%v", err)
+	}
+	return nil
+}

@@ -1,0 +1,361 @@
+// Package suite measures servers and clients side by side and keeps the method
+// honest: server and client alone on a core each, processor time of the whole process
+// tree for each request, every sample between two of the reference, the order turned
+// around each round, samples thrown away when anything else ran, replies checked
+// before each, medians with their ranges.
+//
+// Call [Main] from a command with a list of [Scenario] and [Goal].
+//
+// It asserts nothing: a ratio that misses its goal is printed as such. It knows no
+// server; package peers does.
+package suite
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+
+	"tidemark.dev/bench/peers"
+	"tidemark.dev/internal/drive/target"
+	"tidemark.dev/internal/engine/sysinfo"
+)
+
+// Lane is one server under one client.
+type Lane struct {
+	Server string
+	Client Client
+}
+
+// Scenario compares lanes with a reference under the same requests.
+type Scenario struct {
+	Name      string // one word, for --only and for results
+	Title     string
+	List      string // requests: Mix, or the size in bytes of a single file
+	Reference Lane
+	Lanes     []Lane
+}
+
+// clients tells that it is clients that are compared, all with the same server.
+func (sc *Scenario) clients() bool {
+	return slices.ContainsFunc(sc.Lanes, func(l Lane) bool { return l.Client.Name != sc.Reference.Client.Name })
+}
+
+// name is what tells the lanes apart: the server, or else the client.
+func (sc *Scenario) name(l Lane) string {
+	if sc.clients() {
+		return l.Client.Name
+	}
+	return l.Server
+}
+
+// Options say how long and how carefully to measure.
+type Options struct {
+	Module    string        // root of the source tree
+	Work      string        // file set, programs and what the servers write
+	Out       string        // directory of results; empty: Markdown on standard output only
+	ServerCPU int           // core of the servers
+	ClientCPU int           // core of the clients
+	Sample    time.Duration // length of one sample
+	Rounds    int           // samples of each lane
+	Tries     int           // of a sample and its two references before it is given up
+	Limit     float64       // share of a core that others may use during a sample
+	Patience  time.Duration // longest wait for a quiet machine
+	Only      *regexp.Regexp
+	Smoke     bool // does it work at all? nothing is thrown away, the figures mean nothing
+}
+
+// Suite is a prepared machine.
+type Suite struct {
+	Options
+	Built    map[string]string // programs made for this run
+	place    peers.Place
+	paths    map[string][]string // of each list
+	checks   int                 // replies checked, for turns
+	versions map[string]string
+	say      func(format string, a ...any)
+}
+
+// Sample is one client's run against one server.
+type Sample struct {
+	Server    string `json:"server"`
+	Client    string `json:"client"`
+	Round     int    `json:"round"`
+	Reference bool   `json:"is_reference,omitempty"`
+	Tally
+	ServerSeconds float64 `json:"server_cpu_seconds"` // of the whole process tree, ended children included
+	ClientSeconds float64 `json:"client_cpu_seconds"`
+	ServerCore    Load    `json:"server_core"`
+	ClientCore    Load    `json:"client_core"`
+	Discarded     string  `json:"discarded,omitempty"` // why it does not count
+}
+
+// micros is the processor time of one request in microseconds: the server's, or where
+// clients are compared the client's.
+func (o *Outcome) micros(s *Sample) float64 {
+	if o.Client == "" {
+		return s.ClientSeconds / float64(s.Requests) * 1e6
+	}
+	return s.ServerSeconds / float64(s.Requests) * 1e6
+}
+
+// Rate is the number of requests in a second.
+func (s *Sample) Rate() float64 { return float64(s.Requests) / s.Seconds }
+
+// Pair is a sample over the mean of the reference samples before and after it.
+type Pair struct {
+	Round int     `json:"round"`
+	CPU   float64 `json:"cpu_ratio"`  // processor time for each request, of what is compared
+	Rate  float64 `json:"rate_ratio"` // requests in a second
+}
+
+// Outcome is what a scenario gave.
+type Outcome struct {
+	Name      string            `json:"name"`
+	Title     string            `json:"title"`
+	Client    string            `json:"client,omitempty"` // of all lanes, where servers are compared
+	Server    string            `json:"server,omitempty"` // of all lanes, where clients are compared
+	Reference string            `json:"reference"`
+	Lanes     []string          `json:"lanes"`
+	Pairs     map[string][]Pair `json:"pairs"`
+	Samples   []Sample          `json:"samples"` // all that were taken, in order
+	Notes     []string          `json:"notes,omitempty"`
+}
+
+// measure runs one scenario. Lanes whose server is missing or does not start are
+// noted and left out; without the reference there is no scenario.
+func (s *Suite) measure(ctx context.Context, sc Scenario) (out *Outcome, err error) {
+	out = &Outcome{Name: sc.Name, Title: sc.Title, Reference: sc.name(sc.Reference), Pairs: map[string][]Pair{}}
+	if sc.clients() {
+		out.Server = sc.Reference.Server
+	} else {
+		out.Client = sc.Reference.Client.Name
+	}
+	running := map[string]*peers.Peer{}
+	defer func() {
+		for _, p := range running {
+			_ = p.Stop(3 * time.Second) // measured already; one that hangs was killed
+		}
+	}()
+	var lanes []Lane
+	for i, l := range append([]Lane{sc.Reference}, sc.Lanes...) {
+		if running[l.Server] == nil {
+			p, err := s.place.Start(ctx, l.Server)
+			if err != nil && i == 0 {
+				return out, err
+			} else if err != nil {
+				out.Notes = append(out.Notes, err.Error())
+				continue
+			}
+			running[l.Server], s.versions[l.Server] = p, p.Version
+		}
+		warm, err := s.sample(ctx, sc, running[l.Server], l, min(s.Sample, time.Second/2))
+		if err == nil && warm.Fault != "" {
+			err = errors.New(warm.Fault)
+		}
+		if err != nil && i == 0 {
+			return out, err
+		} else if err != nil {
+			out.Notes = append(out.Notes, fmt.Sprintf("%s: %v", sc.name(l), err))
+			continue
+		}
+		if i > 0 {
+			lanes = append(lanes, l)
+			out.Lanes = append(out.Lanes, sc.name(l))
+		}
+	}
+	for round := range s.Rounds {
+		var before *Sample // the reference sample before the next lane
+		for _, l := range slices.Clone(lanes) {
+			before, err = s.triple(ctx, sc, out, running, round, l, before)
+			if ctx.Err() != nil || errors.Is(err, errNotQuiet) {
+				return out, err
+			} else if err != nil { // one broken server must not cost the others their figures
+				out.Notes = append(out.Notes, fmt.Sprintf("round %d, left out from here on: %v", round+1, err))
+				lanes = slices.DeleteFunc(lanes, func(other Lane) bool { return sc.name(other) == sc.name(l) })
+			}
+		}
+		slices.Reverse(lanes)
+	}
+	return out, nil
+}
+
+// triple takes a sample of a lane between two of the reference, the first of which may
+// be there already, and again until all three count. It returns the last of them.
+func (s *Suite) triple(ctx context.Context, sc Scenario, out *Outcome, running map[string]*peers.Peer, round int, l Lane, before *Sample) (*Sample, error) {
+	take := func(l Lane, reference bool) (*Sample, error) {
+		x, err := s.sample(ctx, sc, running[l.Server], l, s.Sample)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", sc.name(l), err)
+		}
+		x.Round, x.Reference = round, reference
+		out.Samples = append(out.Samples, *x)
+		if x.Discarded != "" {
+			s.say("%s: %s: discarded: %s", sc.Name, sc.name(l), x.Discarded)
+			return nil, nil
+		}
+		return x, nil
+	}
+	for range s.Tries {
+		var x, after *Sample
+		var err error
+		if before == nil {
+			before, err = take(sc.Reference, true)
+		}
+		if err == nil && before != nil {
+			x, err = take(l, false)
+		}
+		if err == nil && x != nil {
+			after, err = take(sc.Reference, true)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if after != nil {
+			p := Pair{
+				Round: round,
+				CPU:   out.micros(x) / ((out.micros(before) + out.micros(after)) / 2),
+				Rate:  x.Rate() / ((before.Rate() + after.Rate()) / 2),
+			}
+			name := sc.name(l)
+			out.Pairs[name] = append(out.Pairs[name], p)
+			s.say("%-12s round %d  %-22s %7.2f us  %8.0f/s  %.3f of %s", sc.Name, round+1, name, out.micros(x), x.Rate(), p.CPU, out.Reference)
+			return after, nil
+		}
+		before = nil // what was measured before the disturbance is no neighbour of what comes after
+		if err := s.quiet(ctx); err != nil {
+			return nil, err
+		}
+	}
+	out.Notes = append(out.Notes, fmt.Sprintf("%s: round %d given up after %d tries", sc.name(l), round+1, s.Tries))
+	return nil, nil
+}
+
+func (s *Suite) quiet(ctx context.Context) error {
+	if s.Smoke {
+		return nil
+	}
+	return quiet(ctx, [2]int{s.ServerCPU, s.ClientCPU}, s.Limit, s.Patience, func(why string) { s.say("waiting for a quiet machine: %s", why) })
+}
+
+// sample checks a reply and then runs the lane's client once.
+func (s *Suite) sample(ctx context.Context, sc Scenario, server *peers.Peer, l Lane, d time.Duration) (*Sample, error) {
+	if err := s.check(ctx, server, sc.List); err != nil {
+		return nil, err
+	}
+	c := l.Client.command(s, server.Address, s.list(sc.List), d)
+	c.Name, c.CPUs, c.Log = l.Client.Name, []int{s.ClientCPU}, filepath.Join(s.Work, "client.log")
+	if err := os.RemoveAll(c.Log); err != nil {
+		return nil, err
+	}
+	var before, after [2]core
+	look := func(at *[2]core) (err error) {
+		for i, n := range [2]int{s.ServerCPU, s.ClientCPU} {
+			if at[i], err = readCore(sysinfo.Live(), n); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := look(&before); err != nil {
+		return nil, err
+	}
+	user, system := server.CPU()
+	client, err := s.run(ctx, c, d)
+	if err != nil {
+		return nil, err
+	}
+	userAfter, systemAfter := server.CPU()
+	if err := look(&after); err != nil {
+		return nil, err
+	}
+	if err := server.Failed(); err != nil {
+		return nil, err
+	}
+	own := userAfter + systemAfter - user - system
+	clientUser, clientSystem := client.CPU()
+	output, err := os.ReadFile(c.Log)
+	if err != nil {
+		return nil, err
+	}
+	x := &Sample{Server: l.Server, Client: l.Client.Name, ServerSeconds: own.Seconds(), ClientSeconds: (clientUser + clientSystem).Seconds()}
+	if x.Tally, err = l.Client.parse(output); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(output))
+	}
+	x.ServerCore, x.ClientCore = after[0].since(before[0], own), after[1].since(before[1], clientUser+clientSystem)
+	switch {
+	case x.Fault != "":
+		x.Discarded = x.Fault
+	case x.Requests == 0 || x.Seconds <= 0:
+		x.Discarded = "no request was answered"
+	case s.Smoke:
+	default:
+		if x.Discarded = x.ServerCore.dirty(s.Limit); x.Discarded == "" {
+			x.Discarded = x.ClientCore.dirty(s.Limit)
+		}
+	}
+	return x, nil
+}
+
+// run runs a client to its end.
+func (s *Suite) run(ctx context.Context, c target.Command, d time.Duration) (*target.Process, error) {
+	p, err := s.place.Keeper.Spawn(c)
+	if err != nil {
+		return nil, err
+	}
+	p.Expect()
+	late := time.NewTimer(d + 20*time.Second)
+	defer late.Stop()
+	select {
+	case <-p.Done():
+		return p, nil
+	case <-late.C:
+		return nil, errors.Join(errors.New("the client did not end"), p.Stop(time.Second))
+	case <-ctx.Done():
+		return nil, errors.Join(ctx.Err(), p.Stop(time.Second))
+	}
+}
+
+// check asks for one file of the list, the next one each time, and compares status,
+// length and every byte. A foreign server on the port, or a broken cache, ends here.
+func (s *Suite) check(ctx context.Context, server *peers.Peer, list string) error {
+	paths := s.paths[list]
+	path := paths[s.checks*271%len(paths)] // a prime, so that turns reach every class
+	s.checks++
+	want, err := os.ReadFile(filepath.Join(s.place.Root, filepath.FromSlash(path)))
+	if err != nil {
+		return err
+	}
+	rq, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+server.Address.String()+path, nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}, Timeout: 10 * time.Second}
+	rs, err := client.Do(rq)
+	if err != nil {
+		return err
+	}
+	defer rs.Body.Close()
+	got, err := io.ReadAll(rs.Body)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", path, err)
+	case rs.StatusCode != http.StatusOK:
+		return fmt.Errorf("%s: status %d", path, rs.StatusCode)
+	case rs.ContentLength != int64(len(want)) || !bytes.Equal(got, want):
+		return fmt.Errorf("%s: %d bytes of length %d are not the file's %d", path, len(got), rs.ContentLength, len(want))
+	}
+	return nil
+}
+
+func (s *Suite) path(name string) string {
+	return filepath.Join(s.Module, "bench", filepath.FromSlash(name))
+}
+func (s *Suite) list(name string) string { return filepath.Join(s.Work, "lists", name) }
