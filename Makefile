@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 20s
 
-.PHONY: help build test race lint fuzz e2e bench clean fmt
+.PHONY: help build test race lint fuzz e2e bench bench-server bench-driver clean fmt
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -33,6 +33,12 @@ e2e: ## end-to-end tests, with nginx and Chromium where they are installed
 
 bench: ## measure the embedded server on this machine
 	$(GO) run ./cmd/tidemark bench
+
+bench-server: ## measure the server beside others: bench/README.md
+	$(GO) run ./bench/server --out=bench/results
+
+bench-driver: ## measure the driver beside wrk and h2load
+	$(GO) run ./bench/driver --out=bench/results
 
 fmt: ## format the code
 	gofmt -w $$(git ls-files '*.go')
