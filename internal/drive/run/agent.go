@@ -77,8 +77,15 @@ type windowMessage struct {
 }
 
 type warmMessage struct {
-	Dirs   int `json:"dirs"`
-	Passes int `json:"passes"`
+	Dirs   int           `json:"dirs"`
+	Passes int           `json:"passes"`
+	Limit  time.Duration `json:"limit_ns"`
+}
+
+// warmed says what a warm-up met.
+type warmed struct {
+	Failures slot.Failures `json:"failures,omitempty"` // of the target, by class
+	Cut      bool          `json:"cut,omitempty"`      // it had no time for every file
 }
 
 type burstMessage struct {
@@ -137,12 +144,9 @@ func Agent(ctx context.Context, o AgentOptions) error {
 			verbWindow:  verb(a.window),
 			verbCollect: verb(a.collect),
 			verbWarm: verb(func(ctx context.Context, m warmMessage) (any, error) {
-				var failed slot.Failures
-				_, err := a.with(func(e *slot.Engine) error { return e.Warm(ctx, m.Dirs, m.Passes) })
-				if fault.OriginOf(err) == fault.Target && errors.As(err, &failed) {
-					return failed, nil // what that means is the prime's to say
-				}
-				return nil, err
+				var out warmed
+				_, err := a.with(func(e *slot.Engine) (err error) { out, err = warm(ctx, e, m); return err })
+				return out, err
 			}),
 			verbBurst: verb(a.burst),
 			verbTotals: verb(func(context.Context, struct{}) (any, error) {
@@ -188,6 +192,24 @@ func (a *agent) with(f func(*slot.Engine) error) (any, error) {
 		return nil, fault.New(fault.Driver, "no plan yet")
 	}
 	return nil, f(e)
+}
+
+// warm fetches every file within the limit. It ends here, where the connections are: they would go on beside the
+// measurement otherwise.
+func warm(ctx context.Context, e *slot.Engine, m warmMessage) (out warmed, err error) {
+	limited, cancel := context.WithTimeout(ctx, m.Limit)
+	defer cancel()
+	err = e.Warm(limited, m.Dirs, m.Passes)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return out, err
+	case limited.Err() != nil:
+		out.Cut = true
+		return out, nil
+	case fault.OriginOf(err) == fault.Target && errors.As(err, &out.Failures):
+		return out, nil // what that means is the prime's to say
+	}
+	return out, err
 }
 
 // bring changes the load and waits until it is reached. Operations in its way that do not end are given up.

@@ -395,18 +395,16 @@ func (b *bench) warm(ctx context.Context) error {
 	if err := b.reset(ctx); err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, b.o.Profile.Fetch)
-	defer cancel()
-	failed, err := b.drivers.warm(limited, b.dirs)
+	met, err := b.drivers.warm(ctx, b.dirs, b.o.Profile.Fetch)
 	switch {
-	case err != nil && (ctx.Err() != nil || limited.Err() == nil):
-		return err
 	case err != nil:
+		return err
+	case met.Cut:
 		b.o.Events.note(fmt.Sprintf("the warm-up had no time to fetch every file within %v", b.o.Profile.Fetch))
 		b.unsettled = "the warm-up was cut short"
 	}
-	for _, class := range slices.Sorted(maps.Keys(failed)) {
-		e := failed[class]
+	for _, class := range slices.Sorted(maps.Keys(met.Failures)) {
+		e := met.Failures[class]
 		text := fmt.Sprintf("warm-up: %s of %d files: %s (%s)", conform.Count(int(e.Count)), b.dirs*fileset.FilesPerDir, class, e.Example)
 		if conform.Breaks(class) { // every byte was looked at, an iteration looks at samples
 			b.broke("broke_"+strings.ReplaceAll(class, "-", "_"), text)

@@ -69,6 +69,10 @@ func (b *bench) settle(ctx context.Context) error {
 	if b.target == nil || b.kit.Total == nil {
 		return nil
 	}
+	// Nobody should have to wait for the end of connections that wait for another request.
+	if err := b.drivers.load(ctx, 0, b.dirs, b.o.Workload.UserCount(b.max), b.o.Workload.Pacing.Timeout); err != nil {
+		return err
+	}
 	running := b.target
 	b.target = nil
 	stopErr := running.Stop(10 * time.Second)

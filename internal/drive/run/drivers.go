@@ -152,10 +152,10 @@ func (d *drivers) pause(ctx context.Context, limit time.Duration) error {
 
 func (d *drivers) resume(ctx context.Context) error { return d.each(ctx, verbResume, same(struct{}{})) }
 
-// warm fetches every file once and returns what the target did wrong. One agent is enough.
-func (d *drivers) warm(ctx context.Context, dirs int) (failed slot.Failures, err error) {
-	err = d.prime.Call(ctx, d.agents[0].Agent, verbWarm, warmMessage{Dirs: dirs, Passes: 1}, &failed)
-	return failed, err
+// warm fetches every file once. One agent is enough.
+func (d *drivers) warm(ctx context.Context, dirs int, limit time.Duration) (out warmed, err error) {
+	err = d.prime.Call(ctx, d.agents[0].Agent, verbWarm, warmMessage{Dirs: dirs, Passes: 1, Limit: limit}, &out)
+	return out, err
 }
 
 func (d *drivers) burst(ctx context.Context, m burstMessage) (sum burstReply, err error) {
