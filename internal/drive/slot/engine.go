@@ -27,11 +27,9 @@ type Engine struct {
 	ended   sync.WaitGroup
 	failure atomic.Pointer[error] // first error of a loop
 
-	mu                sync.Mutex // serialises the methods that set up, not the loops
-	dirs, users, load int
-	start, end        clock.Instant
-	closed            bool
-	tasking           sync.Mutex // one Warm or Burst at a time
+	mu          sync.Mutex // serialises the methods that set up, not the loops
+	dirs, users int        // of the last SetLoad
+	tasking     sync.Mutex // one Warm or Burst at a time
 }
 
 // maxSlots bounds Plan.Count; a process has far fewer descriptors.
@@ -140,7 +138,7 @@ func (p *Plan) prepare() (line pace.Pacer, err error) {
 	return line, bad.Err()
 }
 
-// post runs f on the loop of w; it waits for the end of f if wait is set.
+// post runs f on the loop of w and waits for its end.
 func (e *Engine) post(w *worker, f func()) error {
 	done := make(chan struct{})
 	if !w.loop.Post(func() { defer close(done); f() }) {
@@ -197,7 +195,7 @@ func (e *Engine) SetLoad(slots, dirs, users int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.plan.Workload.Sampler(dirs, users)
-	e.load, e.dirs, e.users = slots, dirs, users
+	e.dirs, e.users = dirs, users
 	gen := e.gen.Add(1)
 	return e.each(func(w *worker) { w.setLoad(dealt(slots, w.index, w.loops), s, gen) })
 }
@@ -284,7 +282,6 @@ func (e *Engine) Window(start, end clock.Instant) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.start, e.end = start, end
 	wins := make([]*window, len(e.workers))
 	for i, w := range e.workers {
 		wins[i] = newWindow(start, end, w.users, e.dirs)

@@ -522,6 +522,23 @@ func TestCancelledWaits(t *testing.T) {
 	if _, err := e.Collect(limited(t)); err == nil {
 		t.Error("collect without a window")
 	}
+	if err := e.Window(clock.Now().Add(-time.Second), clock.Now().Add(time.Second)); err == nil {
+		t.Error("a window that has begun was taken")
+	}
+	far := clock.Now().Add(time.Hour)
+	must(t, e.Window(far, far.Add(time.Second)))
+	collected := make(chan error)
+	go func() {
+		_, err := e.Collect(limited(t))
+		collected <- err
+	}()
+	for err := error(nil); err == nil; { // whenever the other one takes the window in hand, it must learn of the end
+		must(t, e.Window(far, far.Add(time.Second)))
+		select {
+		case err = <-collected:
+		default:
+		}
+	}
 	must(t, e.Close())
 	if err := e.SetLoad(1, 5, 5); err == nil {
 		t.Error("a closed engine took a load")

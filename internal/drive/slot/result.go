@@ -14,33 +14,32 @@ import (
 // Collect waits for the end of the window and hands over what was recorded. Call Pause first where operations open
 // at the end should have their say: one that fails after all loses its credit, and a POST is acknowledged.
 func (e *Engine) Collect(ctx context.Context) (*Result, error) {
+	wins := make([]*window, len(e.workers))
+	if err := e.each(func(w *worker) {
+		w.tick()
+		wins[w.index] = w.win
+	}); err != nil {
+		return nil, err
+	}
 	var waits []chan struct{}
-	for _, w := range e.workers {
-		var c chan struct{}
-		if err := e.post(w, func() {
-			if w.tick(); w.win != nil {
-				c = w.win.done
-			}
-		}); err != nil {
-			return nil, err
-		}
-		if c == nil {
+	for _, win := range wins {
+		if win == nil {
 			return nil, fault.New(fault.Driver, "collect: no window was set")
 		}
-		waits = append(waits, c)
+		waits = append(waits, win.done)
 	}
 	if err := e.wait(ctx, "collect", waits); err != nil {
 		return nil, err
 	}
 	parts := make([]part, len(e.workers))
-	if err := e.each(func(w *worker) { parts[w.index] = w.part() }); err != nil {
+	if err := e.each(func(w *worker) { parts[w.index] = w.part(wins[w.index]) }); err != nil {
 		return nil, err
 	}
 	r := &Result{Errors: map[string]conform.ErrorCount{}}
 	var all tripwire
 	for k := range parts {
 		if parts[k].win == nil {
-			return nil, fault.New(fault.Driver, "collect: the window was replaced")
+			return nil, fault.New(fault.Driver, "collect: another window took the place of this one")
 		}
 		r.add(&parts[k], &all)
 	}
@@ -62,8 +61,11 @@ type part struct {
 	algos      []string
 }
 
-// part takes the window from the worker.
-func (w *worker) part() part {
+// part takes win from the worker, unless the worker has another one by now.
+func (w *worker) part(win *window) part {
+	if w.win != win {
+		return part{}
+	}
 	win, unfinished := w.takeWindow()
 	return part{win, unfinished, w.takePosts(), slices.Clone(w.algos)}
 }

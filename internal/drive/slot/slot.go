@@ -5,7 +5,8 @@
 // Burst use the same state machine for the warm-up and the unpaced capacity probe.
 //
 // The package judges nothing: it records what happened per slot, and conform decides what it means. It draws no
-// operation itself (workload does), knows no page format (web99 does), and retries no failed operation.
+// operation itself (workload does), writes no request and checks no response (exchange does), chooses no port
+// (source does), and retries no failed operation.
 //
 // # Time
 //
@@ -66,7 +67,7 @@ type Plan struct {
 	Loops []int
 	// Backend of the loops ("auto", "epoll", "io_uring"); default "auto".
 	Backend string
-	// Pacing is Rated (default), Deferred or None.
+	// Pacing is Rated, Deferred or None; default the workload's.
 	Pacing string
 	// VerifyEvery checks one body in so many byte for byte; default 16, 1 checks all, negative none.
 	VerifyEvery int

@@ -61,7 +61,9 @@ const unseen = ^uint64(0)
 // this call could no longer be split. It returns how long that future is, not positive for a refusal.
 func (w *worker) setWindow(win *window) time.Duration {
 	ahead := win.start.Sub(w.tick())
-	w.takeWindow()
+	if old, _ := w.takeWindow(); old != nil && !old.over {
+		close(old.done) // who waits for it learns that it is gone
+	}
 	if ahead > 0 {
 		w.win, w.edge = win, win.start
 		w.net.SetTimer(keyEdge, win.start)

@@ -316,7 +316,7 @@ func (w *worker) beginRamp(now clock.Instant, perSecond float64) {
 // setLoad wants the first target slots in operation and all others gone.
 func (w *worker) setLoad(target int, s *workload.Sampler, gen uint64) {
 	now := w.tick()
-	w.target, w.sampler, w.gen, w.above = target, s, gen, 0
+	w.target, w.sampler, w.gen, w.above = target, s, max(w.gen, gen), 0
 	for i := range w.slots[:w.users] {
 		s := &w.slots[i]
 		switch {
@@ -367,7 +367,7 @@ func (w *worker) abandon() (open int) {
 // resume starts the slots again, within about a second: slower than the load asks by itself, so that it is no jolt.
 func (w *worker) resume(gen uint64) {
 	now := w.tick()
-	w.paused, w.gen = false, gen
+	w.paused, w.gen = false, max(w.gen, gen)
 	w.beginRamp(now, max(float64(w.plan.RampPerSecond)/float64(w.loops), float64(w.target)))
 }
 
