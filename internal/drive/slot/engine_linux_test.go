@@ -119,6 +119,8 @@ func right(o *origin.Origin) func(c *net.TCPConn) {
 			}
 			buf = rest
 			b, last := o.Answer(req)
+			o.Answered.Add(1)
+			o.Sent.Add(int64(len(b)))
 			if _, err := c.Write(b); err != nil || last {
 				return
 			}
@@ -229,6 +231,9 @@ func TestWindowOverSockets(t *testing.T) {
 			const length = 1300 * time.Millisecond
 			r := record(t, e, length)
 
+			if p := e.Progress(); p.Running != 0 || p.Ops != uint64(o.Answered.Load()) || p.WireBytes != o.Sent.Load() {
+				t.Errorf("%+v, the server answered %d requests with %d bytes", p, o.Answered.Load(), o.Sent.Load())
+			}
 			if len(r.Errors) > 0 || len(r.Audit.Driver) > 0 {
 				t.Fatalf("errors %v, driver %v", r.Errors, r.Audit.Driver)
 			}

@@ -77,7 +77,8 @@ type Plan struct {
 	Wall func(clock.Instant) int64
 }
 
-// Progress is a snapshot of what an engine has done since it was made. It may be 100 ms old.
+// Progress is a snapshot of what an engine has done since it was made: exact when a Pause, Warm or Burst has just
+// returned, up to 100 ms old otherwise.
 type Progress struct {
 	// Load is the number of slots asked for, Running those in an operation, Connected the open connections.
 	Load, Running, Connected int

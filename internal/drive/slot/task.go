@@ -99,6 +99,7 @@ func (w *worker) taskLeft() {
 	if t.live--; t.live == 0 {
 		w.task = nil
 		w.net.CancelTimer(keyTask)
+		w.publish()
 		close(t.done)
 	}
 }

@@ -374,9 +374,11 @@ func (w *worker) resume(gen uint64) {
 // check tells those who wait for a full load or for silence.
 func (w *worker) check() {
 	if w.running == 0 {
+		w.publish()
 		w.idleWait = release(w.idleWait)
 	}
 	if w.above == 0 && (w.paused || w.running == w.target) {
+		w.publish()
 		w.reached.Store(w.gen)
 		w.readyWait = release(w.readyWait)
 	}

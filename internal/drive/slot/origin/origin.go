@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"tidemark.dev/internal/ground/httpwire"
 	"tidemark.dev/internal/model/fileset"
@@ -57,7 +58,9 @@ type Origin struct {
 	Change func(a *Answer, op *Asked)     // misbehaviour
 	Wall   int64                          // 0: Now
 	Posted func(p web99.Post, user int32) // told of every POST
-	files  sync.Map                       // contents by file
+
+	Answered, Sent atomic.Int64 // responses and bytes of them, where the caller counts
+	files          sync.Map     // contents by file
 }
 
 // Asked is a request as the origin understood it.
