@@ -143,6 +143,25 @@ func epollSleep(ep int, evs []unix.EpollEvent, d time.Duration, coarse bool) (in
 			uintptr(unsafe.Pointer(unsafe.SliceData(evs))), uintptr(len(evs)), uintptr(ms), 0, 0)
 		return int(n), e
 	}
+	// The first part of the wait is a raw call, which the scheduler does not see: a server under load sleeps
+	// often and briefly, and each sleep that the scheduler sees wakes its monitor thread some fifty times,
+	// every 20 us (measured: 10 to 25 % of a small answer's cost, with a spare slot in GOMAXPROCS). A raw call
+	// may be this long because the runtime stops threads by signal, and a signal ends epoll_pwait2.
+	if d != 0 {
+		first := rawWait
+		if d > 0 {
+			first = min(first, d)
+		}
+		ts := timespec{0, int64(first)}
+		n, _, e := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(ep),
+			uintptr(unsafe.Pointer(unsafe.SliceData(evs))), uintptr(len(evs)), uintptr(unsafe.Pointer(&ts)), 0, 0)
+		if n != 0 || e != 0 || d == first {
+			return int(n), e
+		}
+		if d > 0 {
+			d -= first
+		}
+	}
 	var limit *timespec
 	if d >= 0 {
 		limit = &timespec{int64(d / time.Second), int64(d % time.Second)}
@@ -151,6 +170,9 @@ func epollSleep(ep int, evs []unix.EpollEvent, d time.Duration, coarse bool) (in
 		uintptr(unsafe.Pointer(unsafe.SliceData(evs))), uintptr(len(evs)), uintptr(unsafe.Pointer(limit)), 0, 0)
 	return int(n), e
 }
+
+// rawWait is how long a wait is hidden from the scheduler.
+const rawWait = 20 * time.Millisecond
 
 // timespec is __kernel_timespec: 64-bit on every architecture.
 type timespec struct{ sec, nsec int64 }
