@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"tidemark.dev/internal/ground/fault"
 )
 
 var errNoSpace error = unix.ENOSPC
@@ -55,7 +57,7 @@ func lockFolder(f *os.File, shared bool) error {
 	}
 	err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return errors.New("another process is at work on it")
+		return fault.Hint(errors.New("another process is at work on it"), "wait for it, or give --root a folder of its own")
 	}
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOLCK) {
 		return nil // some network file systems

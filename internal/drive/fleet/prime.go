@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net"
 	"sort"
+	"strconv"
 	"sync"
 	"time"
 
@@ -103,6 +105,13 @@ func (p *Prime) embed(listen string) error {
 	host, port, err := splitListen(listen)
 	if err != nil {
 		return err
+	}
+	if port > 0 { // the server itself only logs that its port is taken, and goes on
+		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		if err != nil {
+			return fault.Wrap(fault.Config, err, "fleet address")
+		}
+		_ = l.Close()
 	}
 	s, err := server.NewServer(&server.Options{
 		ServerName: "tidemark-" + p.run, Host: host, Port: port,

@@ -58,7 +58,8 @@ func New(target netip.AddrPort, host string, routes workload.Routes) *Client {
 	p := &Client{base: "http://" + host, routes: routes}
 	dialer := &net.Dialer{Timeout: connect}
 	p.client = &http.Client{
-		Timeout: timeout,
+		Timeout:       timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // an answer like others
 		Transport: &http.Transport{
 			DisableCompression:    true,
 			DisableKeepAlives:     true, // one connection a request: nothing to be reset in between

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -15,9 +16,10 @@ func lock(root string) (release func(), err error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Config, err, "lock")
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.ENOLCK) { // some network file systems
 		_ = f.Close()
-		return nil, fault.Hint(fault.New(fault.Config, "another run uses %s", root), "wait for it, or use --root for a file set of this run's own")
+		return nil, fault.Hint(fault.New(fault.Config, "another run uses %s", root), "wait for it, or give --root a folder of its own")
 	}
 	return func() { _ = f.Close() }, nil
 }
