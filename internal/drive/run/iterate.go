@@ -61,9 +61,6 @@ func (b *bench) seek(ctx context.Context) error {
 			return err
 		}
 		s.Add(outcome)
-		if err := b.save(); err != nil {
-			return err
-		}
 	}
 	r := s.Result()
 	b.doc.Search.Answer, b.doc.Search.Why, b.doc.Search.Flags = r.Answer.String(), r.Why, r.Flags
@@ -142,6 +139,9 @@ func (b *bench) step(ctx context.Context, s search.Step) (search.Outcome, error)
 		}
 	}
 	b.doc.Search.Steps = append(b.doc.Search.Steps, step)
+	if err := b.save(); err != nil { // what is said has been saved
+		return outcome, err
+	}
 	if b.o.Events.StepEnded != nil {
 		b.o.Events.StepEnded(step)
 	}

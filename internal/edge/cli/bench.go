@@ -38,6 +38,7 @@ type benchFlags struct {
 	window              time.Duration
 	targetCPUs, drvCPUs []int
 	backend, extra      string
+	congestion          string
 	notes               []string
 }
 
@@ -77,6 +78,7 @@ user's cache directory (tidemark fileset clean removes them).`,
 	fl.IntSliceVar(&f.targetCPUs, "target-cpus", nil, "CPUs of the server")
 	fl.IntSliceVar(&f.drvCPUs, "driver-cpus", nil, "CPUs of the drivers")
 	fl.StringVar(&f.backend, "backend", "auto", "event loop of the drivers: auto, epoll")
+	fl.StringVar(&f.congestion, "congestion", "", "TCP congestion control of both sides, in a network namespace of the run's own (root)")
 	fl.StringVar(&f.extra, "server-config", "", "lines added to the server's configuration; they show in the result")
 	fl.StringArrayVar(&f.notes, "note", nil, "a note for the result, may be repeated")
 	return c
@@ -86,6 +88,11 @@ func (t *tool) runBench(ctx context.Context, c *cobra.Command, f *benchFlags) er
 	o, err := t.benchOptions(c, f)
 	if err != nil {
 		return err
+	}
+	if f.congestion != "" {
+		if inside, err := t.isolate(f.congestion); !inside || err != nil {
+			return err
+		}
 	}
 	display := live.New(t.Stderr, live.Options{Terminal: t.Terminal, Quiet: t.quiet, Color: t.Getenv("NO_COLOR") == ""})
 	o.Events = display.Events()
@@ -123,7 +130,8 @@ func (t *tool) runBench(ctx context.Context, c *cobra.Command, f *benchFlags) er
 // writeReports draws the pages of a result folder.
 func writeReports(dir string, d *disclosure.Document) error {
 	for _, r := range []struct{ name, format string }{{"report.html", "html"}, {"report.txt", "text"}} {
-		w, err := os.Create(filepath.Join(dir, r.name))
+		path := filepath.Join(dir, r.name)
+		w, err := os.Create(path)
 		if err != nil {
 			return fault.Wrap(fault.Config, err, "report")
 		}
@@ -132,6 +140,7 @@ func writeReports(dir string, d *disclosure.Document) error {
 			err = closeErr
 		}
 		if err != nil {
+			_ = os.Remove(path) // half a report misleads; err says why there is none
 			return fault.Wrap(fault.Config, err, r.name)
 		}
 	}
@@ -152,6 +161,12 @@ func (t *tool) benchOptions(c *cobra.Command, f *benchFlags) (run.Options, error
 	if f.window > 0 {
 		o.Profile.Window, o.Profile.Fail = f.window, f.window
 		o.Overrides = append(o.Overrides, "window="+f.window.String())
+	}
+	if f.congestion != "" {
+		if len(f.targets) > 0 || f.agents > 0 {
+			return o, fault.New(fault.Config, "--congestion is for a server and drivers on this machine: both sides must have the same")
+		}
+		o.Overrides = append(o.Overrides, "congestion="+f.congestion)
 	}
 	if f.extra != "" {
 		o.Overrides = append(o.Overrides, "server-config")
