@@ -13,8 +13,8 @@ import (
 )
 
 // The servers here are bad on purpose. A run against each must end with exit code 3, judged valid, for the right
-// reason: the driver is not to blame, and neither is the target to get away with it. All run at 100 connections,
-// which open some 330 operations a second: 1,300 in a window of 4 s and 4,000 in the three windows.
+// reason: the driver is not to blame, and neither is the target to get away with it. At 100 connections they are asked
+// for 330 operations a second, 1,000 in a window of 3 s and 3,000 in the three windows.
 
 // preset writes the web99 workload with one line changed and returns the file's name.
 func preset(t *testing.T, old, new string) string {
@@ -50,7 +50,7 @@ func judged(t *testing.T, c *command, word string) *disclosure.Document {
 // behind measures a front, its fault armed when the proofs begin.
 func behind(t *testing.T, f *front, args ...string) *command {
 	t.Helper()
-	c := bench(t, append([]string{"--target", f.url, "--load", "100", "--window", "4s", "--driver-cpus", "0"}, args...)...)
+	c := bench(t, append([]string{"--target", f.url, "--load", "100", "--window", "3s", "--driver-cpus", "0"}, args...)...)
 	c.says("proof: ")
 	f.armed.Store(true)
 	return c
@@ -71,8 +71,8 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// TestStalls holds back every twentieth answer for 5 s. A window of 4 s has room for some seven operations of a slot
-// beside a stall, so about four slots in ten wait at any moment; for a pass, at most one in a hundred may be slow.
+// TestStalls holds back every twentieth answer for 5 s. An operation then takes half a second on average, half of that
+// in stalls, so half of the slots wait at any moment; for a pass, at most one in a hundred may be slow.
 func TestStalls(t *testing.T) {
 	f := listen(t, serve(t, nil), stalling(20, 5*time.Second), nil)
 	d := judged(t, behind(t, f), disclosure.DoesNotPass)
@@ -97,18 +97,17 @@ func TestWrongBytesInTheWarmUp(t *testing.T) {
 	}
 }
 
-// TestWrongBytesUnderLoad spoils one static answer in 10 after the warm-up. One body in 16 is looked at: of 2,800
-// static answers, 280 are wrong and 17 of those looked at. That none of them is has the probability (15/16)^280, one
-// in 70 million.
+// TestWrongBytesUnderLoad spoils one static answer in 5 after the warm-up. One body in 16 is looked at: of 2,100 static
+// answers, 420 are wrong. That none of those is looked at has the probability (15/16)^420, less than one in 10^11.
 func TestWrongBytesUnderLoad(t *testing.T) {
-	f := listen(t, serve(t, nil), corrupting(10), nil)
+	f := listen(t, serve(t, nil), corrupting(5), nil)
 	d := judged(t, behind(t, f), disclosure.BrokeRules)
 	because(t, d, "broke_wrong_bytes", "broke_rules", "target", "answered with the wrong bytes", "static /file_set/dir")
 }
 
 // TestResets resets one connection in 50. In the web99 mix one in 50 is no fault: at 2.7 operations a connection 0.75 %
-// of the operations fail, and 1 % may. Here every operation has a connection of its own: of 1,300 in a window, 26 fail,
-// exactly, and 13 may. Slower machines change both numbers alike.
+// of the operations fail, and 1 % may. Here every operation has a connection of its own: of 1,000 in a window, 20 fail,
+// exactly, and 10 may. Slower machines change all these numbers alike.
 func TestResets(t *testing.T) {
 	f := listen(t, serve(t, nil), nil, resetting(50))
 	c := behind(t, f, "--workload", preset(t, "keepalive_share = 0.7", "keepalive_share = 0.0"))
@@ -124,9 +123,9 @@ func TestResets(t *testing.T) {
 	}
 }
 
-// TestLostPosts loses one POST in ten behind a correct answer: 6 of the 60 in a window. None is seen to be lost but
-// by comparing the target's log with what was acknowledged.
-func TestLostPosts(t *testing.T) {
+// TestPosts loses one POST in ten behind a correct answer and passes another in ten on twice: of the 48 in a window,
+// five each. Only the comparison of the target's log with what was acknowledged can tell.
+func TestPosts(t *testing.T) {
 	elsewhere := t.TempDir()
 	other := serve(t, func(text string) string {
 		return strings.ReplaceAll(text, `use = "web99/`, "dir = \""+elsewhere+"\"\nuse = \"web99/")
@@ -134,28 +133,22 @@ func TestLostPosts(t *testing.T) {
 	f := listen(t, serve(t, nil), losing(10, other), nil)
 	d := judged(t, behind(t, f), disclosure.BrokeRules)
 	because(t, d, "posts_missing", "broke_rules", "target", "acknowledged POST records are not in the target's log")
+	because(t, d, "posts_doubled", "broke_rules", "target", "in the target's log more than once")
 	for _, it := range d.Iterations {
-		if p := it.Posts; it.Valid && (p == nil || p.Missing == 0 || p.Missing*20 < p.Acked || p.Doubled != 0 || p.Foreign != 0 || it.Failed > 0) {
+		if p := it.Posts; it.Valid && (p == nil || p.Missing == 0 || p.Missing*20 < p.Acked || p.Doubled*20 < p.Acked || p.Foreign != 0 || it.Failed > 0) {
 			t.Errorf("iteration %d: posts %+v, errors %+v", it.Number, p, it.Errors)
 		}
 	}
 }
 
-// TestDoubledPosts passes one POST in ten on twice.
-func TestDoubledPosts(t *testing.T) {
-	f := listen(t, serve(t, nil), doubling(10), nil)
-	d := judged(t, behind(t, f), disclosure.BrokeRules)
-	because(t, d, "posts_doubled", "broke_rules", "target", "in the target's log more than once")
-}
-
-// TestStaleAds answers the 170 custom-ad pages of a window from copies by URL, whoever asks. Of 720 files 180 are asked
-// for so often (popularity falls with the rank) that some 100 answers are a copy, and a copy shows the right ad to one
-// user in 360. That none of them is wrong does not happen.
+// TestStaleAds answers custom-ad pages from copies by URL, whoever asks. They are an eighth of all operations, 370 in the
+// three windows, and the popular files are asked for again and again: more than a hundred answers are copies. A copy
+// shows the right ad to one user in 360.
 func TestStaleAds(t *testing.T) {
 	f := listen(t, serve(t, nil), caching, nil)
 	d := judged(t, behind(t, f), disclosure.BrokeRules)
 	because(t, d, "broke_wrong_ad", "broke_rules", "target", "answered with the wrong ad", "cad /file_set/dir")
-	if f.seen.Load() == 0 {
-		t.Error("the proxy never answered from a copy")
+	if n := f.seen.Load(); n < 100 {
+		t.Errorf("the proxy answered %d times from a copy", n)
 	}
 }

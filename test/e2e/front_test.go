@@ -133,34 +133,31 @@ func corrupting(n int64) func(*front, *httputil.ReverseProxy) http.Handler {
 	}
 }
 
-// losing answers every nth POST with the page of another server, whose post log nobody asks for.
+// losing answers every nth POST with the page of another server, whose post log nobody asks for, and passes the one
+// after it on twice.
 func losing(n int64, other *url.URL) func(*front, *httputil.ReverseProxy) http.Handler {
 	elsewhere := proxy(other)
 	return func(f *front, next *httputil.ReverseProxy) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodPost && f.every(n) {
-				elsewhere.ServeHTTP(w, r)
+			if r.Method != http.MethodPost || !f.armed.Load() {
+				next.ServeHTTP(w, r)
 				return
 			}
-			next.ServeHTTP(w, r)
-		})
-	}
-}
-
-// doubling passes every nth POST on twice.
-func doubling(n int64) func(*front, *httputil.ReverseProxy) http.Handler {
-	return func(f *front, next *httputil.ReverseProxy) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodPost && f.every(n) {
+			switch f.seen.Add(1) % n {
+			case 0:
+				elsewhere.ServeHTTP(w, r)
+			case 1:
 				b, err := io.ReadAll(r.Body)
 				if err != nil {
 					return // the client has gone
 				}
-				r.Body = io.NopCloser(bytes.NewReader(b))
-				next.ServeHTTP(httptest.NewRecorder(), r)
-				r.Body = io.NopCloser(bytes.NewReader(b))
+				for _, to := range []http.ResponseWriter{httptest.NewRecorder(), w} {
+					r.Body = io.NopCloser(bytes.NewReader(b))
+					next.ServeHTTP(to, r)
+				}
+			default:
+				next.ServeHTTP(w, r)
 			}
-			next.ServeHTTP(w, r)
 		})
 	}
 }

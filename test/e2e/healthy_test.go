@@ -36,7 +36,7 @@ func TestEmbedded(t *testing.T) {
 			t.Errorf("%s: %v, or empty", name, err)
 		}
 	}
-	if !strings.Contains(c.stdout.String(), "Passes: ") || !strings.Contains(c.stdout.String(), c.out) {
+	if !strings.HasPrefix(c.stdout.String(), "web99 200: passes") || !strings.Contains(c.stdout.String(), c.out) {
 		t.Errorf("the summary names no verdict or no folder:\n%s", c.stdout.String())
 	}
 	tampered(t, c)
@@ -117,6 +117,34 @@ func tampered(t *testing.T, c *command) {
 	said, _ := tidemark(t, 3, "report", "check", dir)
 	if !strings.Contains(said, "conforming_connections") {
 		t.Errorf("report check of a changed document says %q", said)
+	}
+
+	// As a run leaves it that is killed while it writes its records: the last one is torn.
+	if err := os.CopyFS(dir+"-torn", os.DirFS(c.out)); err != nil {
+		t.Fatal(err)
+	}
+	dir += "-torn"
+	slots := filepath.Join(dir, disclosure.SlotsFile)
+	if st, err := os.Stat(slots); err != nil || os.Truncate(slots, st.Size()-5) != nil {
+		t.Fatal(err)
+	}
+	if said, _ = tidemark(t, 3, "report", "check", dir); !strings.Contains(said, "torn") {
+		t.Errorf("report check of torn records says %q", said)
+	}
+	if d, err = disclosure.Load(dir); err != nil {
+		t.Fatal(err)
+	}
+	d.State, d.Verdict, d.Log = disclosure.Running, disclosure.Verdict{Word: disclosure.NoVerdict, Words: "killed"}, nil
+	d.Iterations = d.Iterations[:len(d.Iterations)-1]
+	d.Search.Steps = d.Search.Steps[:len(d.Search.Steps)-1]
+	for i := range d.Iterations {
+		d.Iterations[i].Scored = false
+	}
+	if err := disclosure.Save(dir, d); err != nil {
+		t.Fatal(err)
+	}
+	if said, _ = tidemark(t, 0, "report", "check", dir); !strings.Contains(said, "torn") || !strings.Contains(said, "every verdict holds") {
+		t.Errorf("report check of what is whole beside a torn record says %q", said)
 	}
 }
 
