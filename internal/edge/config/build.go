@@ -69,6 +69,7 @@ func (f *File) Server(p Process) (server.Options, error) {
 		o.Listen = append(o.Listen, a)
 	}
 	o.Root, o.Loops, o.Backend, o.Backlog, o.MaxConns = f.path(f.Root), f.CPUs, f.Backend, f.Backlog, f.Connections
+	o.SendBuffer, o.ReceiveBuffer = int(f.SendBuffer), int(f.ReceiveBuffer)
 	o.Index, o.Types, o.Hidden, o.Software = f.Index, f.Types, f.Hidden, f.software(p)
 	o.CacheBytes, o.CacheFileMax, o.SendfileMin = int64(f.Cache.Bytes), int64(f.Cache.FileMax), int64(f.Cache.Sendfile)
 	o.CacheFiles, o.CacheValid, o.CacheCooling = f.Cache.Files, time.Duration(f.Cache.Valid), time.Duration(f.Cache.Cooling)

@@ -34,6 +34,10 @@ type File struct {
 	Backend string `toml:"backend"`
 	// Backlog is the queue of connections not yet accepted. Default 4096.
 	Backlog int `toml:"backlog"`
+	// SendBuffer and ReceiveBuffer are the sockets' buffers; the kernel tunes them if they are not set, and cuts them
+	// at net.core.wmem_max and rmem_max.
+	SendBuffer    Size `toml:"send_buffer"`
+	ReceiveBuffer Size `toml:"receive_buffer"`
 	// Connections bounds the open connections. Default: what the descriptor limit allows.
 	Connections int `toml:"connections"`
 	// Software is the Server header field and what pages call the server.
