@@ -134,9 +134,6 @@ func run(p *proc.Process, name string, o Options, scenarios []Scenario, goals []
 		return err
 	}
 	d, err := s.all(ctx, scenarios, goals)
-	if err != nil {
-		say("%v", err)
-	}
 	if len(d.Scenarios) == 0 {
 		return errors.Join(err, errors.New("nothing was measured"))
 	}
