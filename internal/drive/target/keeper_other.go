@@ -4,6 +4,7 @@ package target
 
 import (
 	"io"
+	"os/exec"
 	"time"
 
 	"tidemark.dev/internal/ground/fault"
@@ -32,3 +33,13 @@ func Guard(io.Reader) {}
 func (*Process) CPU() (user, system time.Duration) { return 0, 0 }
 
 func killGroup(int) {}
+
+// Namespace reports that Linux is needed.
+func Namespace(*exec.Cmd) (code int, err error) {
+	return 0, fault.New(fault.Config, "a network namespace needs Linux")
+}
+
+// EnterNamespace reports that Linux is needed.
+func EnterNamespace(string) error {
+	return fault.New(fault.Config, "a network namespace needs Linux")
+}
