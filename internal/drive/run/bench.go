@@ -124,6 +124,8 @@ func Bench(ctx context.Context, o Options) (*disclosure.Document, error) {
 	err := b.run(ctx, cancel)
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause // what ended the run says more than what it was doing then
+	} else if err != nil {
+		err = b.blame(err)
 	}
 	stopErr := b.stop()
 	b.conclude(err)
@@ -414,6 +416,25 @@ func (b *bench) warm(ctx context.Context) error {
 		b.unsettled = "the warm-up met errors of the target"
 	}
 	return nil
+}
+
+// blame looks for the end of a process of the target behind an error: a server that has died refuses connections
+// before anybody has noticed.
+func (b *bench) blame(err error) error {
+	if b.target == nil || fault.OriginOf(err) != fault.Target {
+		return err
+	}
+	soon := time.After(500 * time.Millisecond)
+	for {
+		if failed := b.target.Failed(); failed != nil {
+			return failed
+		}
+		select {
+		case <-soon:
+			return err
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // broke notes a rule that the target broke before anything was measured.
