@@ -5,6 +5,7 @@ import (
 	"io"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -81,7 +82,9 @@ func (k *Keeper) Spawn(c Command) (*Process, error) {
 	defer log.Close()
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Dir = c.Dir
-	cmd.Env = append(cmd.Environ(), c.Env...)
+	// What a process of ours is to do stands in its arguments; TIDEMARK_LISTEN or TIDEMARK_ROOT in the user's environment
+	// are meant for the command he gave.
+	cmd.Env = append(slices.DeleteFunc(cmd.Environ(), func(e string) bool { return strings.HasPrefix(e, "TIDEMARK_") }), c.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error, 1)

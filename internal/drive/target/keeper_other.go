@@ -4,7 +4,6 @@ package target
 
 import (
 	"io"
-	"os/exec"
 	"time"
 
 	"tidemark.dev/internal/ground/fault"
@@ -35,8 +34,8 @@ func (*Process) CPU() (user, system time.Duration) { return 0, 0 }
 func killGroup(int) {}
 
 // Namespace reports that Linux is needed.
-func Namespace(*exec.Cmd) (code int, err error) {
-	return 0, fault.New(fault.Config, "a network namespace needs Linux")
+func Namespace(path string, args, env []string) error {
+	return fault.New(fault.Config, "a network namespace needs Linux")
 }
 
 // EnterNamespace reports that Linux is needed.

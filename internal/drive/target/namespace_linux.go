@@ -1,9 +1,8 @@
 package target
 
 import (
-	"errors"
 	"os"
-	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -12,17 +11,17 @@ import (
 	"tidemark.dev/internal/ground/fault"
 )
 
-// Namespace runs cmd in a network namespace of its own and returns its exit code. There the congestion control can
-// be set for server and drivers alike without touching the host, and no connection of an earlier run is left in
-// TIME_WAIT. The process inside has to call [EnterNamespace] first. Needs root.
-func Namespace(cmd *exec.Cmd) (code int, err error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
-	err = cmd.Run()
-	var ended *exec.ExitError
-	if errors.As(err, &ended) {
-		return ended.ExitCode(), nil
+// Namespace puts the program path in the place of this process, in a network namespace of its own; it returns only if
+// that fails. In the namespace the congestion control can be set for server and drivers alike without touching the
+// host, and no connection of an earlier run is left in TIME_WAIT. The program has to call [EnterNamespace] first.
+// Needs root. Number, terminal and signals of the process stay what they are.
+func Namespace(path string, args, env []string) error {
+	runtime.LockOSThread() // the thread's namespace becomes the new program's
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		runtime.UnlockOSThread()
+		return fault.Wrap(fault.Config, err, "network namespace")
 	}
-	return 0, fault.Wrap(fault.Config, err, "network namespace")
+	return fault.Wrap(fault.Config, syscall.Exec(path, append([]string{path}, args...), env), "network namespace")
 }
 
 // EnterNamespace brings the new namespace's loopback up and sets its congestion control.

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"os/exec"
-
 	"tidemark.dev/internal/drive/target"
 	"tidemark.dev/internal/ground/fault"
 )
@@ -10,21 +8,12 @@ import (
 // insideKey marks the process that runs inside a namespace of its own.
 const insideKey = "TIDEMARK_INSIDE_NAMESPACE"
 
-// isolate runs this very command again in a network namespace with the given congestion control. inside tells the
-// process that is already there to go on; otherwise err is the whole outcome.
+// isolate begins this very command again in a network namespace with the given congestion control. inside tells the
+// process that is there to go on.
 func (t *tool) isolate(congestion string) (inside bool, err error) {
 	if t.Getenv(insideKey) != "" {
 		return true, target.EnterNamespace(congestion)
 	}
-	cmd := exec.Command(t.Self, t.Args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = t.Stdin, t.Stdout, t.Stderr
-	cmd.Env = append(cmd.Environ(), insideKey+"=1")
-	code, err := target.Namespace(cmd)
-	if err != nil {
-		return false, fault.Hint(err, "--congestion needs root")
-	}
-	if code != exitOK {
-		return false, exit{max(code, exitUsage)}
-	}
-	return false, nil
+	env := append(t.Environment(), insideKey+"=1")
+	return false, fault.Hint(target.Namespace(t.Self, t.Args, env), "--congestion needs root")
 }
