@@ -54,6 +54,7 @@ type seen struct {
 	beat time.Time
 	gone bool
 	left chan struct{} // closed when the agent is lost, so that calls fail at once
+	why  error         // set before that
 }
 
 // Open starts or reaches the NATS server and begins to listen for agents.
@@ -260,7 +261,7 @@ func (p *Prime) Call(ctx context.Context, agent, verb string, in, out any) error
 		case <-ctx.Done():
 			return fault.New(fault.Driver, "%s: %s: %w", agent, verb, ctx.Err())
 		case <-s.left:
-			return fault.New(fault.Driver, "%s: %s: agent was lost", agent, verb)
+			return fault.New(fault.Driver, "%s: agent %s was lost: %v", verb, agent, s.why)
 		case m := <-parts:
 			if m.Header.Get("Status") == "503" {
 				return fault.New(fault.Driver, "%s: %s: agent does not answer", agent, verb)
@@ -308,7 +309,7 @@ func (p *Prime) Forget(agent string, why error) {
 	s := p.agents[agent]
 	known := s != nil && !s.gone
 	if known {
-		s.gone = true
+		s.gone, s.why = true, why
 		close(s.left)
 	}
 	p.mu.Unlock()

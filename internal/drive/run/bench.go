@@ -139,7 +139,9 @@ func Bench(ctx context.Context, o Options) (*disclosure.Document, error) {
 }
 
 func (b *bench) run(ctx context.Context, cancel context.CancelCauseFunc) error {
-	b.plan()
+	if err := b.plan(); err != nil {
+		return err
+	}
 	if err := b.files(ctx); err != nil {
 		return err
 	}
@@ -173,10 +175,16 @@ func (b *bench) run(ctx context.Context, cancel context.CancelCauseFunc) error {
 }
 
 // plan fixes everything that follows from the options alone: CPUs, the largest load, directories.
-func (b *bench) plan() {
+func (b *bench) plan() error {
+	all := availableCPUs()
+	for _, c := range slices.Concat(b.o.TargetCPUs, b.o.DriverCPUs) {
+		if !slices.Contains(all, c) {
+			return fault.New(fault.Config, "there is no CPU %d for this run, it has %v", c, all)
+		}
+	}
 	b.targetCPUs, b.driverCPUs = b.o.TargetCPUs, b.o.DriverCPUs
 	if len(b.targetCPUs) == 0 && len(b.driverCPUs) == 0 {
-		b.targetCPUs, b.driverCPUs = splitCPUs(availableCPUs(), b.o.Server != "")
+		b.targetCPUs, b.driverCPUs = splitCPUs(all, b.o.Server != "")
 	}
 	switch {
 	case b.o.Load > 0:
@@ -190,6 +198,7 @@ func (b *bench) plan() {
 	}
 	b.dirs = b.dirsFor(b.max)
 	b.ledger = probe.NewLedger()
+	return nil
 }
 
 // defaultMaxLoad bounds a search whose file set grows with the load: 13 GB.

@@ -143,7 +143,7 @@ func (b *bench) conclude(err error) {
 	case err != nil:
 		b.doc.State, v.ExitCode = disclosure.Failed, exitSetup
 		v.Word, v.Words, v.Score = disclosure.NoVerdict, err.Error(), 0
-		if b.drivers != nil { // load was under way: the instrument was not able to measure to the end
+		if b.drivers != nil && fault.OriginOf(err) != fault.Config { // the instrument was not able to measure to the end
 			v.Word, v.ExitCode = disclosure.InvalidRun, exitInvalid
 		}
 		v.Hints = append(v.Hints, fault.Hints(err)...)

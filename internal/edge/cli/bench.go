@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -121,8 +122,11 @@ func (t *tool) runBench(ctx context.Context, c *cobra.Command, f *benchFlags) er
 	if err != nil && !errors.Is(err, run.ErrInterrupted) {
 		t.complain(err)
 	}
-	if doc.Verdict.ExitCode != 0 {
+	switch {
+	case doc.Verdict.ExitCode != exitOK:
 		return exit{doc.Verdict.ExitCode}
+	case err != nil: // a good result that could not be written
+		return exit{exitUsage}
 	}
 	return nil
 }
@@ -158,9 +162,15 @@ func (t *tool) benchOptions(c *cobra.Command, f *benchFlags) (run.Options, error
 	if o.Profile, err = run.ProfileNamed(f.profile); err != nil {
 		return o, err
 	}
-	if f.window > 0 {
+	if c.Flags().Changed("window") {
+		if f.window < time.Second {
+			return o, fault.New(fault.Config, "--window %v: a window has at least 1s", f.window)
+		}
 		o.Profile.Window, o.Profile.Fail = f.window, f.window
 		o.Overrides = append(o.Overrides, "window="+f.window.String())
+	}
+	if !slices.Contains([]string{"auto", "epoll"}, f.backend) {
+		return o, fault.New(fault.Config, "--backend %q: there are auto and epoll", f.backend)
 	}
 	if f.congestion != "" {
 		if len(f.targets) > 0 || f.agents > 0 {
@@ -184,6 +194,11 @@ func (t *tool) benchOptions(c *cobra.Command, f *benchFlags) (run.Options, error
 		return o, fault.New(fault.Config, "--fleet and --fleet-listen need --agents N")
 	}
 	if len(f.targets) > 0 {
+		for _, name := range []string{"server-config", "target-cpus"} {
+			if c.Flags().Changed(name) {
+				return o, fault.New(fault.Config, "--%s is for a server started here, not for --target", name)
+			}
+		}
 		if err := resolveTargets(&o, f.targets); err != nil {
 			return o, err
 		}
@@ -214,8 +229,10 @@ func (t *tool) benchOptions(c *cobra.Command, f *benchFlags) (run.Options, error
 		}
 		o.Out = uniqueDir(filepath.Join("tidemark-results", time.Now().Format("20060102-150405")+"-"+name))
 	}
+	if _, err := os.Lstat(filepath.Join(o.Out, disclosure.ResultFile)); err == nil {
+		return o, fault.Hint(fault.New(fault.Config, "%s holds a result already", o.Out), "results are never overwritten: give --out another folder")
+	}
 	o.Sheet.Notes.Other = f.notes
-	_ = c
 	return o, nil
 }
 
@@ -257,7 +274,10 @@ func resolveTargets(o *run.Options, urls []string) error {
 		if err != nil {
 			return fault.Wrap(fault.Config, err, "target "+s)
 		}
-		a, err := netip.ParseAddrPort(net.JoinHostPort(addrs[0], port))
+		// Of a name with addresses of both families the older is meant: "localhost" more often than not is a server
+		// on 127.0.0.1. Who means the other one writes the address.
+		addr := addrs[max(0, slices.IndexFunc(addrs, func(a string) bool { return !strings.Contains(a, ":") }))]
+		a, err := netip.ParseAddrPort(net.JoinHostPort(addr, port))
 		if err != nil {
 			return fault.Wrap(fault.Config, err, "target "+s)
 		}
