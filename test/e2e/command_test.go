@@ -64,12 +64,7 @@ func start(t *testing.T, args ...string) *command {
 func launch(t *testing.T, cmd *exec.Cmd, args []string) *command {
 	t.Helper()
 	c := &command{t: t, args: args, cmd: cmd, temp: t.TempDir(), ended: make(chan struct{})}
-	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "TIDEMARK_") && !strings.HasPrefix(e, "TMPDIR=") {
-			cmd.Env = append(cmd.Env, e)
-		}
-	}
-	cmd.Env = append(cmd.Env, "NO_COLOR=1", "TMPDIR="+c.temp, "XDG_CACHE_HOME="+filepath.Join(suite.dir, "cache"))
+	cmd.Env = append(os.Environ(), "NO_COLOR=1", "TMPDIR="+c.temp, "XDG_CACHE_HOME="+filepath.Join(suite.dir, "cache"))
 	cmd.Stdout, cmd.Stderr = &c.stdout, &c.stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.WaitDelay = 5 * time.Second // a process left behind may hold the pipes

@@ -142,6 +142,29 @@ func TestUsedPort(t *testing.T) {
 	refused(t, bench(t, "--load", "100", "--agents", "1", "--fleet-listen", at), at, "address already in use")
 }
 
+// TestFlags gives values and combinations that make no sense. None is corrected silently.
+func TestFlags(t *testing.T) {
+	for _, x := range []struct {
+		args  []string
+		words []string
+	}{
+		{[]string{"--window", "-5s"}, []string{"--window", "at least 1s"}},
+		{[]string{"--window", "0s"}, []string{"--window", "at least 1s"}},
+		{[]string{"--driver-cpus", "4095"}, []string{"no CPU 4095"}},
+		{[]string{"--target-cpus", "4095"}, []string{"no CPU 4095"}},
+		{[]string{"--backend", "nonsense"}, []string{"nonsense"}},
+		{[]string{"--server-config", "nonsense = 1"}, []string{"nonsense", "no such key"}},
+		{[]string{"--target", "http://127.0.0.1:1/", "--server-config", "x"}, []string{"--server-config", "--target"}},
+		{[]string{"--target", "http://127.0.0.1:1/", "--server", "nginx"}, []string{"--target", "--server"}},
+		{[]string{"--target", "https://127.0.0.1:1/"}, []string{"http only"}},
+		{[]string{"--congestion", "nonsense"}, []string{"nonsense"}},
+		{[]string{"--load", "-1"}, []string{"-1", "no count"}},
+		{[]string{"--profile", "nonsense"}, []string{"nonsense", "quick, standard, full"}},
+	} {
+		refused(t, bench(t, append([]string{"--load", "100"}, x.args...)...), x.words...)
+	}
+}
+
 // TestFolders gives folders that cannot be used.
 func TestFolders(t *testing.T) {
 	dir := t.TempDir()
@@ -171,6 +194,7 @@ func TestFolders(t *testing.T) {
 	refused(t, bench(t, "--load", "100"), suite.root+": another process is at work on it", "hint: ", "--root")
 	_ = syscall.Kill(first.pid(), syscall.SIGINT)
 	first.end(130)
+	refused(t, start(t, "bench", "--load", "100", "--root", suite.root, "--out", first.out), first.out+" holds a result already", "hint: ")
 }
 
 // TestFullDisk has the result folder on a disk of 192 KiB: room for the first documents of a run, not for all.

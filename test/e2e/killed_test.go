@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"tidemark.dev/disclosure"
 )
 
@@ -60,6 +62,7 @@ func TestKilledDriver(t *testing.T) {
 }
 
 func TestKilledServer(t *testing.T) {
+	t.Setenv("TIDEMARK_LISTEN", "127.0.0.1:1") // for a "tidemark serve" of the user's, not for the server of a run
 	c := half(t, "--server-config", `software = "short-lived"`)
 	since := time.Now()
 	kill(t, c.member("tidemark serve ")[0], syscall.SIGKILL)
@@ -158,6 +161,22 @@ func TestInterrupt(t *testing.T) {
 		if st, err := os.Stat(filepath.Join(c.out, name)); err != nil || st.Size() == 0 {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestTerminate ends a run in a network namespace as a service manager would: one signal to the one process it knows.
+func TestTerminate(t *testing.T) {
+	if unix.Geteuid() != 0 || unix.Access("/proc/sys/net/ipv4/tcp_congestion_control", unix.W_OK) != nil {
+		t.Skip("needs root for a network namespace")
+	}
+	c := half(t, "--congestion", "reno")
+	since := time.Now()
+	_ = syscall.Kill(c.pid(), syscall.SIGTERM)
+	c.end(130)
+	soon(t, c, since, 15*time.Second)
+	d := partial(t, c, disclosure.Interrupted)
+	if got := d.Iterations[0].Audit.Congestion; len(got) != 1 || got[0] != "reno" {
+		t.Errorf("congestion control %v", got)
 	}
 }
 

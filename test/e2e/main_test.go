@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -38,6 +39,11 @@ func whole(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer os.RemoveAll(suite.dir)
+	for _, e := range os.Environ() {
+		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, "TIDEMARK_") {
+			os.Unsetenv(name) // would be taken for flags
+		}
+	}
 	preferred()
 	bin := filepath.Join(suite.dir, "bin")
 	suite.tidemark, suite.root = filepath.Join(bin, "tidemark"), filepath.Join(suite.dir, "root")
