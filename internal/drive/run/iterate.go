@@ -29,7 +29,7 @@ type measured struct {
 // seek finds the load and proves it.
 func (b *bench) seek(ctx context.Context) error {
 	p := b.o.Profile
-	o := search.Options{Fixed: b.o.Load, Min: 1, Max: b.max, MaxIsDriver: b.maxIsDriver, Width: p.Width, MaxTrials: p.MaxTrials}
+	o := search.Options{Fixed: b.o.Load, Min: 1, Max: b.max, MaxIsDriver: b.maxIsDriver, Width: p.Width, MaxTrials: p.MaxTrials, Resumes: p.Resumes}
 	burst := 0.0
 	if b.o.Load == 0 {
 		b.o.Events.phase(PhaseBurst, fmt.Sprintf("as fast as it goes for %v", p.Burst))
@@ -89,10 +89,10 @@ func (b *bench) burst(ctx context.Context) (float64, error) {
 const driverGuess = 8_000
 
 // firstGuess turns burst throughput into slots: a slot at line speed asks for line speed / mean bits operations per
-// second. A paced load costs more per operation than a burst, so the guess starts at four fifths of it.
+// second. A paced load costs more per operation than a burst (measured: up to twice as much), so the guess starts at half.
 func (b *bench) firstGuess(opsPerSec float64) int {
 	perSlot := float64(b.rule.LineBps) / b.rule.MeanBits
-	guess := int(0.8 * opsPerSec / perSlot)
+	guess := int(0.5 * opsPerSec / perSlot)
 	cores := max(1, len(b.driverCPUs))
 	if b.o.Agents > 0 {
 		cores = 0

@@ -23,9 +23,10 @@ type Profile struct {
 	Window, RampUp, RampDown time.Duration
 	// Fail is the window of the iteration that must fail.
 	Fail time.Duration
-	// Width is the relative width of the search, MaxTrials bounds its trials.
-	Width     float64
-	MaxTrials int
+	// Width is the relative width of the search, MaxTrials bounds its trials. Resumes is how often a passing
+	// fail-proof sends the search upward again, negative for never.
+	Width              float64
+	MaxTrials, Resumes int
 	// Estimate marks results that are no more than that.
 	Estimate bool
 }
@@ -36,21 +37,21 @@ func profiles() map[string]Profile {
 	return map[string]Profile{
 		"quick": {
 			Name: "quick", Dirs: 20, Fetch: 10 * time.Second, Burst: 2 * time.Second,
-			Trial: 5 * time.Second, TrialSettle: 1500 * time.Millisecond,
-			Window: 8 * time.Second, RampUp: 2 * time.Second, Fail: 5 * time.Second,
-			Width: 0.05, MaxTrials: 6, Estimate: true,
+			Trial: 4 * time.Second, TrialSettle: time.Second,
+			Window: 8 * time.Second, RampUp: 1500 * time.Millisecond, Fail: 5 * time.Second,
+			Width: 0.05, MaxTrials: 4, Resumes: -1, Estimate: true,
 		},
 		"standard": {
 			Name: "standard", Fetch: 5 * time.Minute, WarmUp: 30 * time.Second, Burst: 5 * time.Second,
 			Trial: 20 * time.Second, TrialSettle: 5 * time.Second,
 			Window: 60 * time.Second, RampUp: 10 * time.Second, Fail: 60 * time.Second,
-			Width: 0.02, MaxTrials: 20,
+			Width: 0.02, MaxTrials: 20, Resumes: 2,
 		},
 		"full": {
 			Name: "full", Fetch: 20 * time.Minute, WarmUp: 1200 * time.Second, Burst: 10 * time.Second,
 			Trial: 120 * time.Second, TrialSettle: 30 * time.Second,
 			Window: 1200 * time.Second, RampUp: 300 * time.Second, RampDown: 300 * time.Second, Fail: 1200 * time.Second,
-			Width: 0.02, MaxTrials: 20,
+			Width: 0.02, MaxTrials: 20, Resumes: 2,
 		},
 	}
 }

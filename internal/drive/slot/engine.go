@@ -184,7 +184,7 @@ func (e *Engine) SetTables(users, ads []byte) error {
 }
 
 // SetLoad asks for so many slots drawing over so many directories and users. It returns at once; slots are added
-// at RampPerSecond and removed at the end of their operation. See Ready.
+// at RampPerSecond and removed at the end of their operation, whose rest is read unpaced. See Ready.
 func (e *Engine) SetLoad(slots, dirs, users int) error {
 	if slots < 0 || slots > e.plan.Count {
 		return fault.New(fault.Config, "load of %d slots, the plan has %d", slots, e.plan.Count)

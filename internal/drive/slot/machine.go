@@ -199,7 +199,7 @@ func (w *worker) listen(s *slot, now clock.Instant, most int) {
 func (w *worker) more(i uint32, s *slot, now clock.Instant) {
 	allowed := s.bucket.Take(now)
 	switch {
-	case w.paused && s.role == user:
+	case w.hurried(s):
 		allowed = pace.Unlimited
 	case s.share > 0 && s.line == 0:
 		if s.reply.Begun() { // the part of a stationary start that is read unpaced
@@ -331,7 +331,7 @@ func (w *worker) completed(i uint32, s *slot, now clock.Instant) {
 	}
 	end := s.bucket.Pacer.EndOf(s.line, s.bits())
 	s.state = crediting
-	if end > now && !(w.paused && s.role == user) {
+	if end > now && !w.hurried(s) {
 		w.listen(s, now, int(max(1, s.bucket.Pacer.Quantum)))
 		w.arm(i, s, end)
 		return
@@ -358,7 +358,7 @@ func (w *worker) fail(i uint32, s *slot, now clock.Instant, f exchange.Class, de
 	s.post = nil
 	w.drop(s, now)
 	s.state = recovering
-	if w.paused && s.role == user {
+	if w.hurried(s) {
 		w.spend(i, s, now)
 		w.next(i, s, now)
 		return

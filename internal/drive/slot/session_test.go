@@ -386,3 +386,32 @@ func TestSlotIsSmall(t *testing.T) {
 	}
 	t.Logf("%d bytes per slot, the state machine %d", n, unsafe.Sizeof(slot{}))
 }
+
+// TestSlotsAboveTheLoadLeaveAtOnce lowers the load while a slot reads a file that would take six seconds at line speed.
+func TestSlotsAboveTheLoadLeaveAtOnce(t *testing.T) {
+	file := fileset.File{Dir: 1, Class: 3, Num: 2} // 307,200 bytes
+	s := simulate(t, Plan{Count: 1, FileSeed: 4}, 30, 100)
+	o := &origin.Origin{Seed: 4}
+	s.serve = func(c *simConn, req []byte) { b, _ := o.Answer(req); c.send(0, b) }
+	s.w.target, s.w.running = 1, 1
+	sl := &s.w.slots[0]
+	sl.op = workload.Op{File: file}
+	s.w.begin(0, sl, s.now)
+	for sl.wire < 50_000 { // about a second: the line carries 50,000 bytes/s
+		s.run(s.events[0].at)
+	}
+	left := s.now
+	s.w.setLoad(0, s.w.sampler, 1)
+	for sl.state != gone && len(s.events) > 0 {
+		s.run(s.events[0].at)
+	}
+	if sl.state != gone || s.w.running != 0 || s.w.above != 0 {
+		t.Fatalf("state %v, %d running, %d above", sl.state, s.w.running, s.w.above)
+	}
+	if took := s.now.Sub(left); took > 100*time.Millisecond {
+		t.Errorf("the slot left after %v: the rest of its response was paced", took)
+	}
+	if s.w.sum.failed != 0 {
+		t.Errorf("%d operations failed", s.w.sum.failed)
+	}
+}

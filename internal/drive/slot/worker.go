@@ -83,7 +83,7 @@ type slot struct {
 	role   role
 
 	linked, armed, eof, ends bool // connection open; receive armed; FIN seen; connection ends with this response
-	metered, tried           bool // waits for tokens; ever connected
+	metered, tried, leaving  bool // waits for tokens; ever connected; above the load: its open operation ends unpaced
 }
 
 // bits returns the HTTP-layer bits received that the line clock counts.
@@ -319,6 +319,7 @@ func (w *worker) setLoad(target int, s *workload.Sampler, gen uint64) {
 	w.target, w.sampler, w.gen, w.above = target, s, max(w.gen, gen), 0
 	for i := range w.slots[:w.users] {
 		s := &w.slots[i]
+		s.leaving = i >= target
 		switch {
 		case i < target:
 		case s.state == parked:
@@ -327,7 +328,31 @@ func (w *worker) setLoad(target int, s *workload.Sampler, gen uint64) {
 			w.above++
 		}
 	}
+	for i := target; i < w.users; i++ {
+		w.hasten(uint32(i), &w.slots[i], now)
+	}
 	w.beginRamp(now, float64(w.plan.RampPerSecond)/float64(w.loops))
+}
+
+// hurried tells that a slot's open operation is to end unpaced: all are to wait, or this one is to go.
+func (w *worker) hurried(s *slot) bool {
+	return s.role == user && (w.paused || s.leaving)
+}
+
+// hasten lets an open operation end unpaced: nobody waits 18 s for the largest file of a slot that is to go.
+func (w *worker) hasten(i uint32, s *slot, now clock.Instant) {
+	switch s.state {
+	case receiving:
+		if s.metered {
+			s.metered = false
+			w.more(i, s, now)
+		}
+	case crediting:
+		w.finish(i, s, now)
+	case recovering:
+		w.spend(i, s, now)
+		w.next(i, s, now)
+	}
 }
 
 // pause lets every open operation end unpaced.
@@ -335,19 +360,7 @@ func (w *worker) pause() {
 	now := w.tick()
 	w.paused = true
 	for i := range w.slots[:w.users] {
-		s := &w.slots[i]
-		switch s.state {
-		case receiving:
-			if s.metered {
-				s.metered = false
-				w.more(uint32(i), s, now)
-			}
-		case crediting:
-			w.finish(uint32(i), s, now)
-		case recovering:
-			w.spend(uint32(i), s, now)
-			w.next(uint32(i), s, now)
-		}
+		w.hasten(uint32(i), &w.slots[i], now)
 	}
 	w.check()
 }
