@@ -325,7 +325,10 @@ func (b *bench) engage(ctx context.Context, cancel context.CancelCauseFunc) erro
 			return err
 		}
 	} else {
-		b.o.Events.phase(PhaseStart, "waiting for "+plural(n, "agent")+" at "+prime.URL())
+		b.o.Events.phase(PhaseStart, "waiting for "+plural(n, "agent")+": tidemark agent --fleet "+prime.URL()+" --run "+prime.Run())
+		if b.o.Fleet.Token == "" && prime.Token() != "" {
+			b.o.Events.note("their token: TIDEMARK_FLEET_TOKEN=" + prime.Token())
+		}
 	}
 	if b.drivers.agents, err = prime.Await(ctx, n); err != nil {
 		return err
