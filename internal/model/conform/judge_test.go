@@ -99,6 +99,10 @@ func TestRules(t *testing.T) {
 				r.CreditedBits = int64(319_999 * window.Seconds())
 			}
 		}), Invalid, "late_slots", "2 slots (1.00 %)", fault.Driver},
+		{"lateness decides one slot of a hundred", func(it *Iteration) {
+			it.Requested, it.Audit.Attempted, it.Records = 100, 100, it.Records[:100]
+			it.Records[0].CreditedBits = int64(319_999 * window.Seconds())
+		}, none, "", "", 0},
 		{"lateness decides the iteration", slow(3), Invalid, "late_verdict", "98.50 % of the slots conform as measured, 100.00 % with it taken away", fault.Driver},
 		{"plan not compared", func(it *Iteration) { it.Audit.Plan = nil }, Invalid, "plan_unchecked", "", fault.Driver},
 		{"plan differs", func(it *Iteration) { it.Audit.Plan[1].Issued++ }, Invalid, "plan_differs", "for get: 1001 issued, 1000 planned", fault.Driver},
