@@ -85,7 +85,7 @@ func burst(ctx context.Context, args []string) (*result, error) {
 	defer e.Close()
 	if full {
 		reset := probe.ResetFor(w, connections)
-		users, ads, err := probe.New(address, address.String(), w.Routes).Reset(ctx, reset)
+		users, ads, err := probe.New(address, address.String(), w.Routes, w.Pacing.Timeout).Reset(ctx, reset)
 		if err != nil {
 			return nil, err
 		}

@@ -42,19 +42,17 @@ func (p *Client) Bytes() int64 { return p.bytes.Load() }
 // Unsure counts requests that failed on the way: the target's log may hold them or not.
 func (p *Client) Unsure() int64 { return p.unsure.Load() }
 
-// Bounds of one request. They are generous, for a server that stalls is judged by the measurement and not by its first
-// answer: silence is what an operation may be without progress, timeout leaves room for a long post log. Only the very
-// first answer, of a hundred bytes from a server without load, must come soon: nobody wants to wait for a port that is
-// no web server.
+// Bounds of one request, beside that of silence. They are generous, for a server that stalls is judged by the
+// measurement and not by its first answer: timeout leaves room for a long post log. Only the very first answer, of a
+// hundred bytes from a server without load, must come soon: nobody wants to wait for a port that is no web server.
 const (
 	connect = 10 * time.Second
 	contact = 10 * time.Second
-	silence = 30 * time.Second
 	timeout = 90 * time.Second
 )
 
-// New makes a client of the target, which it calls by the name host.
-func New(target netip.AddrPort, host string, routes workload.Routes) *Client {
+// New makes a client of the target, which it calls by the name host. An answer must begin within silence.
+func New(target netip.AddrPort, host string, routes workload.Routes, silence time.Duration) *Client {
 	p := &Client{base: "http://" + host, routes: routes}
 	dialer := &net.Dialer{Timeout: connect}
 	p.client = &http.Client{
@@ -132,7 +130,7 @@ func (p *Client) once(ctx context.Context, method, target, cookie string, body [
 	if err != nil {
 		p.unsure.Add(1)
 		var u *url.Error
-		if errors.As(err, &u) && !u.Timeout() {
+		if errors.As(err, &u) {
 			err = u.Err // which request that was is said above
 		}
 		return nil, err

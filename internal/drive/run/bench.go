@@ -279,7 +279,7 @@ func (b *bench) start(ctx context.Context) error {
 		}
 		b.targets, b.host = []netip.AddrPort{b.kit.Address}, b.kit.Address.String()
 	}
-	b.probe = probe.New(b.targets[0], b.host, b.o.Workload.Routes)
+	b.probe = probe.New(b.targets[0], b.host, b.o.Workload.Routes, b.o.Workload.Pacing.Timeout)
 	return b.save()
 }
 

@@ -135,23 +135,37 @@ func (b *bench) conclude(err error) {
 	v := &b.doc.Verdict
 	b.doc.Run.FinishedAt = time.Now().UTC().Format(time.RFC3339)
 	b.doc.State = disclosure.Complete
+	if err != nil {
+		b.withdraw()
+	}
 	switch {
 	case errors.Is(err, ErrInterrupted):
 		b.doc.State, v.ExitCode = disclosure.Interrupted, exitInterrupted
 		v.Word, v.Words = disclosure.NoVerdict, "interrupted before there was a verdict"
-		v.Score = 0
 	case err != nil:
 		b.doc.State, v.ExitCode = disclosure.Failed, exitSetup
-		v.Word, v.Words, v.Score = disclosure.NoVerdict, err.Error(), 0
-		if b.drivers != nil && fault.OriginOf(err) != fault.Config { // the instrument was not able to measure to the end
+		v.Word, v.Words = disclosure.NoVerdict, err.Error()
+		origin, effect := fault.OriginOf(err), conform.Invalid
+		switch n := len(b.proofs); {
+		case origin == fault.Target && n > 0 && b.proofs[n-1].judgement.Valid && !b.proofs[n-1].judgement.Passing:
+			b.answer(search.Result{Answer: search.Unfinished}) // it had failed already, and then it failed altogether
+			effect = conform.Note
+		case b.drivers != nil && origin != fault.Config: // the instrument was not able to measure to the end
 			v.Word, v.ExitCode = disclosure.InvalidRun, exitInvalid
 		}
 		v.Hints = append(v.Hints, fault.Hints(err)...)
-		v.Reasons = append(v.Reasons, disclosure.Reason{
-			Code: "run_ended_early", Text: err.Error(), Effect: "invalid", Origin: fault.OriginOf(err).String(),
-		})
+		v.Reasons = append(v.Reasons, disclosure.Reason{Code: "run_ended_early", Text: err.Error(), Effect: effect.String(), Origin: origin.String()})
 	case len(b.breaches) > 0:
 		v.Word, v.ExitCode, v.Reasons = disclosure.BrokeRules, exitFails, b.breaches
 		v.Words = "the target broke the rules: " + b.breaches[0].Text
+	}
+}
+
+// withdraw takes back a verdict that was reached before the run ended early.
+func (b *bench) withdraw() {
+	b.doc.Verdict = disclosure.Verdict{}
+	b.doc.Run.Comparable, b.doc.Run.Incomparable = false, nil
+	for i := range b.doc.Iterations {
+		b.doc.Iterations[i].Scored = false
 	}
 }
