@@ -101,7 +101,7 @@ func TestRules(t *testing.T) {
 		}), Invalid, "late_slots", "2 slots (1.00 %)", fault.Driver},
 		{"lateness decides one slot of a hundred", func(it *Iteration) {
 			it.Requested, it.Audit.Attempted, it.Records = 100, 100, it.Records[:100]
-			it.Records[0].CreditedBits = int64(319_999 * window.Seconds())
+			it.Records[0].CreditedBits, it.Records[0].Late = int64(319_999*window.Seconds()), window/2000
 		}, none, "", "", 0},
 		{"lateness decides the iteration", slow(3), Invalid, "late_verdict", "98.50 % of the slots conform as measured, 100.00 % with it taken away", fault.Driver},
 		{"plan not compared", func(it *Iteration) { it.Audit.Plan = nil }, Invalid, "plan_unchecked", "", fault.Driver},
