@@ -84,6 +84,25 @@ func TestStalls(t *testing.T) {
 	}
 }
 
+// TestHangs has a server that falls silent in the middle of the first window. That is its fault and judged as such,
+// although neither a second iteration nor a look at its post log is possible any more.
+func TestHangs(t *testing.T) {
+	f := listen(t, serve(t, nil), hanging, nil)
+	c := bench(t, "--target", f.url, "--load", "100", "--window", "3s", "--workload", preset(t, `timeout = "30s"`, `timeout = "3s"`))
+	c.says("proof: ")
+	timer := time.NewTimer(3 * time.Second) // the window begins after 2 s
+	<-timer.C
+	f.armed.Store(true)
+	c.end(3)
+	d := c.document()
+	if d.State != disclosure.Failed || d.Verdict.Word != disclosure.BrokeRules || len(d.Iterations) != 1 {
+		t.Errorf("%s, %d iterations: %+v", d.State, len(d.Iterations), d.Verdict)
+	}
+	because(t, d, "broke_rule", "broke_rules", "target", "post log: GET /web99/command")
+	because(t, d, "too_few_conform", "not_passing", "target")
+	because(t, d, "run_ended_early", "note", "target", "timeout")
+}
+
 // TestWrongBytesInTheWarmUp spoils one static answer in 500. The warm-up fetches 720 files and looks at every byte, so
 // it meets at least one of them; no load is needed to tell.
 func TestWrongBytesInTheWarmUp(t *testing.T) {

@@ -114,6 +114,17 @@ func stalling(n int64, d time.Duration) func(*front, *httputil.ReverseProxy) htt
 	}
 }
 
+// hanging answers nothing any more.
+func hanging(f *front, next *httputil.ReverseProxy) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f.armed.Load() {
+			<-r.Context().Done()
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // corrupting flips a bit of the last byte of every nth static file.
 func corrupting(n int64) func(*front, *httputil.ReverseProxy) http.Handler {
 	return func(f *front, next *httputil.ReverseProxy) http.Handler {

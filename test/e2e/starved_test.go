@@ -20,7 +20,7 @@ import (
 // TestStoppedDriver stops the driver for 60 ms of every 80. Its timers then come 22 ms late on average, of an operation
 // of 300 ms that is 7 %, and 1 % is allowed.
 func TestStoppedDriver(t *testing.T) {
-	c := bench(t, "--load", "100", "--window", "3s")
+	c := bench(t, "--load", "100", "--window", "2s")
 	c.says("proof: ")
 	driver := c.member("agent")[0]
 	rhythm := make(chan struct{})
@@ -51,7 +51,7 @@ func TestCrowdedDriver(t *testing.T) {
 	if unix.Geteuid() != 0 {
 		t.Skip("needs root to take processor time away from a process")
 	}
-	c := bench(t, "--load", "100", "--window", "3s", "--driver-cpus", "0", "--target-cpus", "1")
+	c := bench(t, "--load", "100", "--window", "2s", "--driver-cpus", "0", "--target-cpus", "1")
 	c.says("proof: ")
 	for range 3 {
 		cmd := exec.Command("sh", "-c", "while :; do :; done")
