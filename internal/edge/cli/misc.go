@@ -116,7 +116,11 @@ Kits: ` + strings.Join(kit.Names(), ", ") + `.`,
 			}
 			fmt.Fprintln(t.Stdout, "start:")
 			for _, cmd := range k.Commands {
-				fmt.Fprintln(t.Stdout, " ", cmd.Path, strings.Join(cmd.Args, " "))
+				fmt.Fprint(t.Stdout, "  ", shellWord(cmd.Path))
+				for _, a := range cmd.Args {
+					fmt.Fprint(t.Stdout, " ", shellWord(a))
+				}
+				fmt.Fprintln(t.Stdout)
 			}
 			fmt.Fprintf(t.Stdout, "then: tidemark bench --target http://%s/\n", k.Address)
 			return nil
@@ -127,6 +131,17 @@ Kits: ` + strings.Join(kit.Names(), ", ") + `.`,
 	c.Flags().StringVar(&host, "host", "127.0.0.1", "address to listen on")
 	c.Flags().IntSliceVar(&cpus, "cpus", nil, "CPUs of the server")
 	return c
+}
+
+// shellWord writes s so that a shell takes it for one word.
+func shellWord(s string) string {
+	odd := func(r rune) bool {
+		return !strings.ContainsRune("/._-+=:,@%", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	}
+	if s != "" && strings.IndexFunc(s, odd) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 func (t *tool) config() *cobra.Command {
