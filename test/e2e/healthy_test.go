@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"math"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -153,7 +154,7 @@ func drawn(t *testing.T, c *command) {
 	t.Run("browser", func(t *testing.T) {
 		chromium := have(t, "chromium")
 		cmd := exec.Command(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+t.TempDir(),
-			"--virtual-time-budget=2000", "--dump-dom", "file://"+filepath.Join(c.out, "report.html"))
+			"--virtual-time-budget=2000", "--dump-dom", (&url.URL{Scheme: "file", Path: filepath.Join(c.out, "report.html")}).String())
 		b, err := cmd.Output()
 		if err != nil {
 			t.Fatal(err)

@@ -240,6 +240,33 @@ func TestNoNginx(t *testing.T) {
 	refused(t, c, "tidemark: nginx is not installed", "hint: ")
 }
 
+// TestBrokenServer gives lines that nginx does not understand: its own words must reach the user.
+func TestBrokenServer(t *testing.T) {
+	have(t, "nginx")
+	refused(t, bench(t, "--server", "nginx", "--server-config", "nonsense on;", "--load", "100"), "tidemark: target: nginx (pid ", "hint: ", `unknown directive "nonsense"`)
+}
+
+// TestKit runs what the kit verb prints through a shell, paths with a blank included.
+func TestKit(t *testing.T) {
+	have(t, "nginx")
+	dir := filepath.Join(t.TempDir(), "the kit")
+	printed, _ := tidemark(t, 0, "kit", "nginx", "--root", suite.root, "--dir", dir)
+	_, lines, _ := strings.Cut(printed, "start:\n")
+	commands := strings.Split(lines, "\n")
+	pages := launch(t, exec.Command("sh", "-c", "exec "+commands[0]), nil)
+	launch(t, exec.Command("sh", "-c", "exec "+commands[1]), nil)
+	_, at, _ := strings.Cut(lines, "--target ")
+	pages.until(10*time.Second, "nginx", func() bool {
+		rs, err := http.Get(strings.TrimSpace(at) + "web99/get?/file_set/dir00000/class0_0")
+		if err != nil {
+			return false
+		}
+		defer rs.Body.Close()
+		b, _ := io.ReadAll(rs.Body)
+		return rs.StatusCode == http.StatusOK && strings.Contains(string(b), "file_set/dir00000/class0_0")
+	})
+}
+
 // TestWorkloads gives workloads that are none.
 func TestWorkloads(t *testing.T) {
 	text, _ := tidemark(t, 0, "workload", "show", "web99")
