@@ -34,7 +34,7 @@ fuzz: ## run every fuzz target for FUZZTIME
 	done
 
 e2e: ## end-to-end tests, with nginx and Chromium where they are installed
-	$(GO) test -count=1 -tags e2e ./test/...
+	$(GO) test -count=1 -timeout 25m -tags e2e ./test/...
 
 bench: ## measure the embedded server on this machine
 	$(GO) run ./cmd/tidemark bench
