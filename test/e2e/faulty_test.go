@@ -84,13 +84,13 @@ func TestStalls(t *testing.T) {
 	}
 }
 
-// TestHangs has a server that falls silent in the middle of the first window. That is its fault and judged as such,
-// although neither a second iteration nor a look at its post log is possible any more.
+// TestHangs has a server that falls silent between the Reset and the window of the first iteration, which are 1.5 s apart.
+// That is its fault and judged as such, although neither a second iteration nor a look at its post log is possible.
 func TestHangs(t *testing.T) {
 	f := listen(t, serve(t, nil), hanging, nil)
 	c := bench(t, "--target", f.url, "--load", "100", "--window", "3s", "--workload", preset(t, `timeout = "30s"`, `timeout = "3s"`))
 	c.says("proof: ")
-	timer := time.NewTimer(3 * time.Second) // the window begins after 2 s
+	timer := time.NewTimer(time.Second)
 	<-timer.C
 	f.armed.Store(true)
 	c.end(3)
