@@ -39,6 +39,11 @@ func judged(t *testing.T, c *command, word string) *disclosure.Document {
 	if d.State != disclosure.Complete || d.Verdict.Word != word || d.Verdict.Score != 0 {
 		t.Errorf("%s: %+v", d.State, d.Verdict)
 	}
+	for _, it := range d.Iterations {
+		if !it.Valid {
+			t.Logf("iteration %d was repeated: %v", it.Number, texts(it.Reasons))
+		}
+	}
 	for _, r := range d.Verdict.Reasons {
 		if r.Effect == "invalid" {
 			t.Errorf("the instrument is blamed: %s", r.Text)
