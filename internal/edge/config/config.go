@@ -206,6 +206,11 @@ func (f *File) check(src []byte) fault.Problems {
 	default:
 		bad("backend", "%q is not auto, epoll or io_uring", f.Backend)
 	}
+	for _, c := range f.CPUs {
+		if c < -1 {
+			bad("cpus", "%d is no CPU (-1: not pinned)", c)
+		}
+	}
 	for _, n := range []struct {
 		field string
 		value int
