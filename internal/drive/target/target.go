@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -43,12 +42,6 @@ type Command struct {
 type Ready struct {
 	Network string // "tcp" or "unix"
 	Address string
-}
-
-// Server is a set of commands that together are one server under test.
-type Server struct {
-	Commands []Command
-	Address  netip.AddrPort
 }
 
 // Target is a running server under test.

@@ -2,7 +2,6 @@ package config
 
 import (
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"sort"
@@ -182,15 +181,4 @@ func (f *File) Responder(p Process) (*Responder, error) {
 		return nil, fault.Wrap(fault.Config, err, "fastcgi")
 	}
 	return &Responder{FastCGI: set.FastCGI(host.FastCGIOptions{}), Listener: l, set: set, files: files}, nil
-}
-
-// Addresses of the file, for messages.
-func (f *File) Addresses() []netip.AddrPort {
-	var out []netip.AddrPort
-	for _, l := range f.Listen {
-		if a, err := ParseListen(l); err == nil {
-			out = append(out, a)
-		}
-	}
-	return out
 }
