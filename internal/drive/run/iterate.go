@@ -123,7 +123,7 @@ func (b *bench) step(ctx context.Context, s search.Step) (search.Outcome, error)
 		return search.Outcome{}, err
 	}
 	j := &m.judgement
-	outcome := search.Outcome{Load: s.Load, Conforming: j.Conforming, Verdict: b.outcomeOf(s, j), Hopeless: j.Valid && j.Broke, Why: why(j)}
+	outcome := search.Outcome{Load: s.Load, Conforming: j.Conforming, Verdict: b.outcomeOf(s, j), Hopeless: j.Valid && j.Broke, Busy: b.busy(m), Why: why(j)}
 	step := disclosure.Step{
 		Number: b.steps, Kind: s.Kind.String(), Attempt: s.Attempt, Load: s.Load, Window: window.Seconds(), Started: started.Seconds(),
 		Verdict: outcome.Verdict.String(), Conforming: j.Conforming, Percent: j.Percent, OpsPerSec: j.OpsPerSec,
@@ -146,6 +146,18 @@ func (b *bench) step(ctx context.Context, s search.Step) (search.Outcome, error)
 		b.o.Events.StepEnded(step)
 	}
 	return outcome, nil
+}
+
+// busy is the share of its processors that the target or one of the drivers used, whichever is largest.
+func (b *bench) busy(m *measured) (share float64) {
+	if b.target != nil {
+		used := m.targetCPU[0] + m.targetCPU[1]
+		share = used.Seconds() / m.iteration.Window.Seconds() / float64(max(1, len(b.targetCPUs)))
+	}
+	for i, p := range m.parts {
+		share = max(share, p.System.Cores/float64(max(1, len(b.drivers.agents[i].CPUs))))
+	}
+	return share
 }
 
 // proved keeps the proofs: a repetition takes the place of the invalid attempt.

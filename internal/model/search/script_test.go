@@ -18,7 +18,8 @@ var rewrite = flag.Bool("rewrite", false, "write what the scripts produce back i
 //
 //	# comment
 //	key=value ...            options, and capacity=N for a server that carries N
-//	verdict verdict ...      pass, fail, invalid, limit, hopeless; pass:198 sets the conforming count; "." asks the server
+//	verdict verdict ...      pass, fail, invalid, limit, hopeless; pass:198 sets the conforming count, pass@60 the processors'
+//	                         busy share in percent; "." asks the server
 //	----
 //	steps and answer
 //
@@ -144,8 +145,16 @@ func parseOptions(t *testing.T, line string, opt *Options) (capacity int) {
 
 func outcome(t *testing.T, load int, word string) Outcome {
 	t.Helper()
+	word, percent, _ := strings.Cut(word, "@")
 	name, count, has := strings.Cut(word, ":")
 	o := Outcome{Load: load, Conforming: load}
+	if percent != "" {
+		n, err := strconv.Atoi(percent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Busy = float64(n) / 100
+	}
 	if has {
 		n, err := strconv.Atoi(count)
 		if err != nil {

@@ -7,7 +7,8 @@
 //
 // # The way
 //
-// Short trials close in on the load: double from the first guess until one fails (or halve until one passes), bisect
+// Short trials close in on the load: double from the first guess until one fails (or halve until one passes; less than
+// double where the processors were so busy that it cannot pass), bisect
 // to a relative width, then ask again at both edges of the bracket until two of three trials agree. At the load found
 // all proofs must pass; a proof that fails sends the search down by a growing step. Then one iteration above must
 // fail; if it passes, the search goes on from there, a limited number of times.
@@ -64,6 +65,9 @@ type Outcome struct {
 	Verdict Verdict
 	// Conforming is the number of conforming slots; the spread of the proofs is taken from it.
 	Conforming int
+	// Busy is the share of their processors that the target or the drivers used, whichever is larger; 0 if unknown.
+	// A trial that passed then tells how far up the next may be.
+	Busy float64
 	// Why explains a verdict that is not Pass; the machine only repeats it.
 	Why string
 	// Hopeless says that no other load can pass either (the target answers wrongly): the search ends here.
