@@ -250,7 +250,9 @@ func (w *worker) Received(id loop.ID, b []byte, err error) {
 		s.eof = true
 		if s.state == ending {
 			s.late += w.ready(now, s.asked)
-			w.drop(s, now)
+		}
+		w.drop(s, now) // at once: our FIN then carries the acknowledgement of theirs
+		if s.state == ending {
 			w.dial(i, s, now)
 		}
 	default: // parked: the target ends an idle connection, as it may

@@ -39,6 +39,22 @@ func TestSessionsEndAsTheyMust(t *testing.T) {
 		serve(c, req)
 	}
 	s.load(20)
+	waiting := 0
+	for range 100 { // a connection that the target has ended is closed at once, not at the end of the line time
+		s.run(s.now.Add(20 * time.Millisecond))
+		for i := range s.w.slots {
+			sl := &s.w.slots[i]
+			if sl.linked && sl.eof {
+				t.Fatalf("slot %d in state %d holds a connection that is over", i, sl.state)
+			}
+			if !sl.linked && sl.state == crediting {
+				waiting++
+			}
+		}
+	}
+	if waiting == 0 {
+		t.Error("no slot was seen waiting out its line without a connection")
+	}
 	win := s.window(2*time.Second, 40*time.Second)
 	perConnection := float64(win.sum.ops) / float64(win.sum.connects)
 	if want := s.w.plan.Workload.RequestsPerConnection(); math.Abs(perConnection-want) > 0.25*want {
@@ -190,7 +206,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestRampKeepsItsRate counts new slots.
+// TestRampKeepsItsRate counts new slots, and finds those back sooner that a pause has stopped, also where the load is
+// asked for once more.
 func TestRampKeepsItsRate(t *testing.T) {
 	s := simulate(t, Plan{Count: 400, RampPerSecond: 250, Workload: law(t, small)}, 30, 100)
 	begun := s.now
@@ -200,6 +217,18 @@ func TestRampKeepsItsRate(t *testing.T) {
 		if limit := int(s.now.Sub(begun).Seconds()*250) + 1; s.w.running > limit || s.w.running < limit*9/10 {
 			t.Fatalf("%d slots after %v", s.w.running, s.now.Sub(begun))
 		}
+	}
+	s.w.pause()
+	s.run(s.now.Add(5 * time.Second))
+	s.w.resume(2)
+	s.w.setLoad(400, s.w.sampler, 3)
+	s.run(s.now.Add(500 * time.Millisecond))
+	if half := s.w.running; half < 150 || half > 250 {
+		t.Errorf("%d of 400 slots are back after half a second, want about half", half)
+	}
+	s.run(s.now.Add(600 * time.Millisecond))
+	if s.w.running != 400 {
+		t.Errorf("%d of 400 slots are back after a second", s.w.running)
 	}
 }
 

@@ -175,6 +175,7 @@ func newWorker(p *Plan, line pace.Pacer, index, loops int) *worker {
 	}
 	w.connect.RcvBuf = p.Workload.Pacing.RecvBufferBytes
 	w.connect.MaxSeg = p.Workload.Pacing.SegmentBytes
+	w.connect.LazyAck = true // the request follows at once
 	if len(p.Sources) > 0 {
 		w.ports = source.New(p.Sources, p.PortFirst, p.PortLast, index, loops, clock.Now())
 	}
@@ -307,8 +308,17 @@ func (w *worker) ramp(now clock.Instant) {
 	w.check()
 }
 
-// beginRamp starts idle slots at perSecond.
-func (w *worker) beginRamp(now clock.Instant, perSecond float64) {
+// beginRamp starts idle slots: new ones at the plan's rate, and if all have been at work before, within about a second.
+// That is slower than the load asks by itself, so that it is no jolt.
+func (w *worker) beginRamp(now clock.Instant) {
+	perSecond := float64(w.plan.RampPerSecond) / float64(w.loops)
+	fresh := false
+	for i := range w.slots[:w.target] {
+		fresh = fresh || w.slots[i].state == gone
+	}
+	if !fresh {
+		perSecond = max(perSecond, float64(w.target))
+	}
 	w.scan, w.ramped, w.rampFrom, w.rampRate = 0, 0, now, perSecond/1e9
 	w.ramp(now)
 }
@@ -331,7 +341,7 @@ func (w *worker) setLoad(target int, s *workload.Sampler, gen uint64) {
 	for i := target; i < w.users; i++ {
 		w.hasten(uint32(i), &w.slots[i], now)
 	}
-	w.beginRamp(now, float64(w.plan.RampPerSecond)/float64(w.loops))
+	w.beginRamp(now)
 }
 
 // hurried tells that a slot's open operation is to end unpaced: all are to wait, or this one is to go.
@@ -377,11 +387,11 @@ func (w *worker) abandon() (open int) {
 	return open
 }
 
-// resume starts the slots again, within about a second: slower than the load asks by itself, so that it is no jolt.
+// resume starts the slots again.
 func (w *worker) resume(gen uint64) {
 	now := w.tick()
 	w.paused, w.gen = false, max(w.gen, gen)
-	w.beginRamp(now, max(float64(w.plan.RampPerSecond)/float64(w.loops), float64(w.target)))
+	w.beginRamp(now)
 }
 
 // check tells those who wait for a full load or for silence.

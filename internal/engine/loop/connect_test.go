@@ -97,6 +97,35 @@ func TestConnectAppliesItsOptions(t *testing.T) {
 	}
 }
 
+// TestLazyAck counts the segments sent when a connection stands: the handshake's last one is held back for 40 ms, which
+// a busy machine may let pass, so that not every connection shows it.
+func TestLazyAck(t *testing.T) {
+	s := &script{}
+	r := turn(t, made(t, Options{}, s))
+	_, addr := far(t)
+	sent := func(lazy bool) uint32 {
+		id, err := r.connect(s, &ConnectOptions{Remote: addr, LazyAck: lazy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.l.Close(id)
+		info, err := unix.GetsockoptTCPInfo(r.l.Fd(id), unix.IPPROTO_TCP, unix.TCP_INFO)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Segs_out
+	}
+	if n := sent(false); n != 2 {
+		t.Errorf("%d segments for an ordinary connection, want SYN and ACK", n)
+	}
+	for range 50 {
+		if sent(true) == 1 {
+			return
+		}
+	}
+	t.Error("the acknowledgement is never held back")
+}
+
 func TestConnectFromAGivenPort(t *testing.T) {
 	s := &script{}
 	r := turn(t, made(t, Options{}, s))

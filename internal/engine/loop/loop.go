@@ -101,6 +101,9 @@ type ConnectOptions struct {
 	RcvBuf, MaxSeg int
 	// NoDelay switches Nagle's algorithm off.
 	NoDelay bool
+	// LazyAck lets the acknowledgement that ends the handshake wait for the first
+	// send (TCP_QUICKACK off), which saves a packet where that follows at once.
+	LazyAck bool
 }
 
 // Stats counts what a loop did since New. Plain counters, owned by the loop goroutine.

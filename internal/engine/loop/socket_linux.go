@@ -216,6 +216,11 @@ func prepare(fd, family int, o *ConnectOptions) error {
 			return os.NewSyscallError("setsockopt TCP_NODELAY", e)
 		}
 	}
+	if o.LazyAck {
+		if e := setInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 0); e != 0 {
+			return os.NewSyscallError("setsockopt TCP_QUICKACK", e)
+		}
+	}
 	if !o.Local.Addr().IsValid() {
 		return nil
 	}
