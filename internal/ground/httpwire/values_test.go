@@ -170,7 +170,7 @@ func TestClass(t *testing.T) {
 		if bytes.IndexByte([]byte("!#$%&'*+-.^_`|~"+alnum), c) >= 0 {
 			want |= inToken
 		}
-		if bytes.IndexByte([]byte("-._~%!$&'()*+;="+alnum), c) >= 0 {
+		if bytes.IndexByte([]byte("-._~!$&'()*+;="+alnum), c) >= 0 {
 			want |= inHost
 		}
 		if c >= ' ' && c != 0x7f && c != '%' && c != '/' && c != '\\' {
