@@ -337,8 +337,8 @@ func (l *Loop) Connect(o *ConnectOptions) (ID, error) {
 }
 
 // Recv arms one receive of at most max bytes (at least 1, at most RecvBuffer);
-// Received follows, in this turn if input is at hand, never inside the call. Arming
-// again before that changes max. An id that is closed is ignored, here and in all
+// Received follows, never inside the call; if input is at hand in this turn (epoll) or
+// in the next, which does not sleep (io_uring). Arming again before that changes max. An id that is closed is ignored, here and in all
 // methods below. Loop goroutine. No allocation.
 func (l *Loop) Recv(id ID, max int) {
 	if c := l.table.lookup(id); c != nil {
@@ -348,7 +348,7 @@ func (l *Loop) Recv(id ID, max int) {
 
 // Send sends head, body and tail, in this order, by one system call. done: the kernel
 // took it all, and no Sent follows. Otherwise Sent follows later, after the rest has
-// gone or with an error. head may be used again at once; body and tail must stay as
+// gone or with an error; with Options.Batch that is the rule. head may be used again at once; body and tail must stay as
 // they are until done or Sent, and may not be the buffer of Received. One send at a
 // time: another before Sent panics. Loop goroutine. Does not block. No allocation
 // beyond the growth of the store of unfinished sends.

@@ -4,7 +4,10 @@ package loop
 
 import (
 	"io"
+	"net/netip"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // The tests of this file are about operations that are open, in a queue or in the
@@ -26,6 +29,10 @@ func testALimitMayMoveBeforeInputComes(t *testing.T, o Options) {
 		s.received = func(_ ID, b []byte, err error) {
 			if len(b) > c.second || len(got) == 0 && len(b) < c.atLeast || err != nil {
 				t.Errorf("%+v: %d bytes, %v", c, len(b), err)
+			}
+			// Back-pressure: what has not been asked for is still the kernel's.
+			if left, err := unix.IoctlGetInt(r.l.Fd(id), unix.TIOCINQ); len(got) == 0 && (left < 200-c.second || err != nil) {
+				t.Errorf("%+v: the kernel holds %d bytes, %v", c, left, err)
 			}
 			got = append(got, b...)
 			r.l.Recv(id, c.second)
@@ -115,34 +122,88 @@ func testCloseHandsOverWhatIsAboutToLeave(t *testing.T, o Options) {
 	same(t, got, want)
 }
 
-// TestAnOpenReceiveMeetsNoStranger closes a connection in the turn that armed it. The next
-// connection is likely to get its descriptor, and must get its own bytes.
+// TestAnOpenReceiveMeetsNoStranger closes a connection in the turn that armed it, with
+// another in the backlog, which is likely to get its descriptor in the same turn and must
+// get its own bytes.
 func TestAnOpenReceiveMeetsNoStranger(t *testing.T) { onEach(t, testAnOpenReceiveMeetsNoStranger) }
 
 func testAnOpenReceiveMeetsNoStranger(t *testing.T, o Options) {
 	s := &script{}
 	r := turn(t, made(t, o, s))
-	for range 10 {
-		old, _ := r.peer(s, ListenOptions{})
-		r.l.Recv(old, 100)
-		r.l.Close(old)
-		id, c := r.peer(s, ListenOptions{})
-		c.Write([]byte("mine"))
-		got := ""
-		s.received = func(i ID, b []byte, err error) {
-			if i != id || err != nil {
-				t.Errorf("Received(%d, %q, %v), want %d", i, b, err, id)
-			}
-			got += string(b)
-		}
-		r.again()
+	addr := listen(t, r.l, ListenOptions{})
+	var ids []ID
+	got := ""
+	s.accepted = func(id ID, _ int, _ netip.AddrPort) {
+		ids = append(ids, id)
 		r.l.Recv(id, 100)
-		r.until(func() bool { return got != "" })
-		if got != "mine" {
-			t.Fatalf("got %q", got)
+	}
+	s.received = func(id ID, b []byte, err error) {
+		if err != nil {
+			t.Errorf("Received(%d, %q, %v)", id, b, err)
 		}
-		r.l.Close(id)
-		r.again()
+		if id == ids[0] {
+			r.l.Recv(id, 100)
+			r.l.Close(id)
+			return
+		}
+		got += string(b)
+	}
+	c := dial(t, addr)
+	r.until(func() bool { return len(ids) == 1 })
+	r.again()
+	c.Write([]byte("x"))
+	dial(t, addr).Write([]byte("mine"))
+	r.until(func() bool { return got != "" })
+	if got != "mine" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestTheEndOfAnOpenReceiveMeetsNoStranger gives an ID to another connection while the
+// completion of its last owner's receive is on the way, in the same batch.
+func TestTheEndOfAnOpenReceiveMeetsNoStranger(t *testing.T) {
+	onEach(t, testTheEndOfAnOpenReceiveMeetsNoStranger)
+}
+
+func testTheEndOfAnOpenReceiveMeetsNoStranger(t *testing.T, o Options) {
+	s := &script{}
+	r := turn(t, made(t, o, s))
+	ln, addr := far(t)
+	a, ca := r.peer(s, ListenOptions{})
+	b, _ := r.peer(s, ListenOptions{})
+	r.l.Recv(a, 100)
+	r.l.Recv(b, 100)
+	r.again() // both are open
+	r.l.Post(func() { r.l.Close(b) })
+	r.once()
+	var got string
+	s.received = func(id ID, p []byte, err error) {
+		if err != nil {
+			t.Errorf("Received(%d, %q, %v)", id, p, err)
+		}
+		if id == a {
+			if n, err := r.l.Connect(&ConnectOptions{Remote: addr}); n != b || err != nil {
+				t.Errorf("ID %d, %v; want %d used again", n, err, b)
+			}
+			r.l.Recv(b, 100)
+			return
+		}
+		got += string(p)
+	}
+	ca.Write([]byte("x")) // before the end of b, which the next wait asks for
+	r.until(func() bool { return r.l.Stats().Connects == 1 })
+	if st := r.l.Stats(); !isEpoll(r.l) && st.Stale != 1 {
+		t.Errorf("%d completions for nobody", st.Stale)
+	}
+	c, err := ln.AcceptTCP()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.Write([]byte("mine"))
+	r.until(func() bool { return got != "" })
+	if got != "mine" {
+		t.Errorf("got %q", got)
 	}
 }
 
