@@ -17,6 +17,14 @@ import (
 
 var backend = flag.String("backend", "", "event loop of every server and driver: epoll, io_uring")
 
+// wanted is the event loop that results must name.
+func wanted() string {
+	if *backend == "" {
+		return "epoll"
+	}
+	return *backend
+}
+
 var raceBuild = flag.Bool("product-race", false, "build the program under test with the race detector")
 
 // suite is what the tests share; TestMain makes it and nobody changes it.
