@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 20s
 
-.PHONY: help build test race lint fuzz e2e bench bench-server bench-driver clean fmt
+.PHONY: help build test race lint fuzz e2e e2e-uring bench bench-server bench-driver clean fmt
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -35,6 +35,9 @@ fuzz: ## run every fuzz target for FUZZTIME
 
 e2e: ## end-to-end tests, with nginx and Chromium where they are installed
 	$(GO) test -count=1 -timeout 25m -tags e2e ./test/...
+
+e2e-uring: ## end-to-end tests on io_uring, which the kernel must allow
+	$(GO) test -count=1 -timeout 25m -tags e2e ./test/e2e -backend io_uring
 
 bench: ## measure the embedded server on this machine
 	$(GO) run ./cmd/tidemark bench

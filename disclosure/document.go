@@ -193,6 +193,7 @@ type Agent struct {
 	Slots       int      `json:"slots_count"`
 	First       int      `json:"first_slot_number"`
 	Loops       int      `json:"loops_count,omitempty"`
+	Backend     string   `json:"backend,omitempty"` // of the loops: "epoll", "io_uring"
 	Affinity    []int    `json:"affinity_cpu_numbers,omitempty"`
 	Sources     []string `json:"source_addresses,omitempty"`
 	ClockOffset float64  `json:"clock_offset_milliseconds"`

@@ -59,6 +59,11 @@ func TestNginx(t *testing.T) {
 // passes checks a document of a run that passed.
 func passes(t *testing.T, d *disclosure.Document, load int) {
 	t.Helper()
+	for _, a := range d.Configuration.Drivers.Agents {
+		if a.Backend != wanted() {
+			t.Errorf("agent %s runs on %q, want %s", a.Name, a.Backend, wanted())
+		}
+	}
 	if d.State != disclosure.Complete || d.Verdict.Word != disclosure.Passes || d.Verdict.Load != load || d.Verdict.Score < load*99/100 {
 		t.Errorf("%s: %+v", d.State, d.Verdict)
 	}

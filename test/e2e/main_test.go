@@ -15,6 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+var backend = flag.String("backend", "", "event loop of every server and driver: epoll, io_uring")
+
+// wanted is the event loop that results must name.
+func wanted() string {
+	if *backend == "" {
+		return "epoll"
+	}
+	return *backend
+}
+
 var raceBuild = flag.Bool("product-race", false, "build the program under test with the race detector")
 
 // suite is what the tests share; TestMain makes it and nobody changes it.
@@ -43,6 +53,9 @@ func whole(m *testing.M) (code int, err error) {
 		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, "TIDEMARK_") {
 			os.Unsetenv(name) // would be taken for flags
 		}
+	}
+	if *backend != "" {
+		os.Setenv("TIDEMARK_BACKEND", *backend)
 	}
 	preferred()
 	bin := filepath.Join(suite.dir, "bin")

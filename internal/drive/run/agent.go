@@ -56,6 +56,8 @@ type planMessage struct {
 type planned struct {
 	Sources []string `json:"sources"`
 	Loops   int      `json:"loops"`
+	Backend string   `json:"backend"`
+	Note    string   `json:"note,omitempty"` // why the backend is not the one to be tried
 }
 
 type tablesMessage struct {
@@ -291,6 +293,7 @@ func (a *agent) plan(_ context.Context, m planMessage) (any, error) {
 	}
 	a.engine = e
 	out := planned{Loops: max(1, len(m.Loops))}
+	out.Backend, out.Note = e.Backend()
 	for _, s := range sources {
 		out.Sources = append(out.Sources, s.String())
 	}

@@ -356,6 +356,9 @@ func (b *bench) engage(ctx context.Context, cancel context.CancelCauseFunc) erro
 		if err := prime.Call(ctx, a.Agent, verbPlan, m, &plans[i]); err != nil {
 			return err
 		}
+		if why := plans[i].Note; why != "" {
+			b.o.Events.note("agent " + a.Agent + " has the event loop epoll: " + why)
+		}
 		return nil
 	})
 	if err != nil {

@@ -123,7 +123,7 @@ func (b *bench) describeDrivers(ctx context.Context, plans []planned) error {
 	for i, a := range b.drivers.agents {
 		d.Agents = append(d.Agents, disclosure.Agent{
 			Name: a.Agent, Host: a.Host, First: b.drivers.shares[i].Number(0), Slots: b.drivers.shares[i].Count(b.max), Loops: plans[i].Loops, Affinity: a.CPUs,
-			Sources: plans[i].Sources, ClockOffset: float64(a.OffsetNS) / 1e6,
+			Sources: plans[i].Sources, Backend: plans[i].Backend, ClockOffset: float64(a.OffsetNS) / 1e6,
 		})
 		if _, known := byName[a.Host]; known {
 			continue

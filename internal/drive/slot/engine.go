@@ -69,6 +69,9 @@ func New(p Plan) (*Engine, error) {
 	return e, nil
 }
 
+// Backend returns what the loops run on, and why that is not io_uring where Plan.Backend asked to try it.
+func (e *Engine) Backend() (name, fallback string) { return e.workers[0].loop.Backend() }
+
 // prepare fills in defaults and refuses what cannot be.
 func (p *Plan) prepare() (line pace.Pacer, err error) {
 	var bad fault.Problems

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"tidemark.dev/internal/engine/ring"
 	"tidemark.dev/internal/ground/clock"
 	"tidemark.dev/internal/ground/fault"
 	"tidemark.dev/internal/ground/httpwire"
@@ -26,7 +28,26 @@ import (
 	"tidemark.dev/internal/model/workload"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(everyBackend{m}) }
+
+// everyBackend runs the tests once for each backend of the loops.
+type everyBackend struct{ m *testing.M }
+
+// backend is that of the loops of this pass.
+var backend = "epoll"
+
+func (e everyBackend) Run() (code int) {
+	code = e.m.Run()
+	r, err := ring.New(ring.Options{Entries: 8, Buffers: 16, BufferSize: 1 << 10})
+	if err != nil {
+		fmt.Println("not tested on io_uring:", err)
+		return code
+	}
+	r.Close()
+	backend = "io_uring"
+	fmt.Println("and once more on io_uring")
+	return max(code, e.m.Run())
+}
 
 // server answers on a loopback port until the test ends.
 type server struct {
@@ -160,6 +181,7 @@ func newEngine(t *testing.T, p Plan) *Engine {
 	if p.Workload == nil {
 		p.Workload = law(t, fast)
 	}
+	p.Backend = backend
 	p.Wall = func(clock.Instant) int64 { return origin.Now }
 	e, err := New(p)
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"tidemark.dev/internal/drive/run"
 	"tidemark.dev/internal/edge/live"
 	"tidemark.dev/internal/edge/render"
+	"tidemark.dev/internal/engine/loop"
 	"tidemark.dev/internal/ground/fault"
 	"tidemark.dev/internal/model/workload"
 )
@@ -78,7 +79,7 @@ user's cache directory (tidemark fileset clean removes them).`,
 	fl.DurationVar(&f.window, "window", 0, "length of the proof windows (overrides the profile)")
 	fl.IntSliceVar(&f.targetCPUs, "target-cpus", nil, "CPUs of the server")
 	fl.IntSliceVar(&f.drvCPUs, "driver-cpus", nil, "CPUs of the drivers")
-	fl.StringVar(&f.backend, "backend", "auto", "event loop of the drivers: auto, epoll")
+	fl.StringVar(&f.backend, "backend", "auto", "event loop of the drivers: "+strings.Join(loop.Backends(), ", "))
 	fl.StringVar(&f.congestion, "congestion", "", "TCP congestion control of both sides, in a network namespace of the run's own (root)")
 	fl.StringVar(&f.extra, "server-config", "", "lines added to the server's configuration; they show in the result")
 	fl.StringArrayVar(&f.notes, "note", nil, "a note for the result, may be repeated")
@@ -169,8 +170,8 @@ func (t *tool) benchOptions(c *cobra.Command, f *benchFlags) (run.Options, error
 		o.Profile.Window, o.Profile.Fail = f.window, f.window
 		o.Overrides = append(o.Overrides, "window="+f.window.String())
 	}
-	if !slices.Contains([]string{"auto", "epoll"}, f.backend) {
-		return o, fault.New(fault.Config, "--backend %q: there are auto and epoll", f.backend)
+	if !slices.Contains(loop.Backends(), f.backend) {
+		return o, fault.New(fault.Config, "--backend %q: there are %s", f.backend, strings.Join(loop.Backends(), ", "))
 	}
 	if f.congestion != "" {
 		if len(f.targets) > 0 || f.agents > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"tidemark.dev/internal/edge/config"
 	"tidemark.dev/internal/edge/proc"
+	"tidemark.dev/internal/engine/loop"
 	"tidemark.dev/internal/ground/fault"
 	hostcgi "tidemark.dev/internal/serve/host/cgi"
 	"tidemark.dev/internal/serve/server"
@@ -56,7 +57,7 @@ configuration file can say; flags given here override it.`,
 	fl.StringVar(&root, "root", ".", "document root")
 	fl.StringArrayVar(&listen, "listen", nil, "address to listen on, may be repeated (default 127.0.0.1:8080)")
 	fl.StringVar(&access, "access-log", "", "binary access log, or off")
-	fl.StringVar(&backend, "backend", "", "event loop: auto, epoll")
+	fl.StringVar(&backend, "backend", "", "event loop: "+strings.Join(loop.Backends(), ", "))
 	return c
 }
 
@@ -95,6 +96,9 @@ func (t *tool) runServe(ctx context.Context, f *config.File) error {
 		at = append(at, "http://"+a.String()+"/")
 	}
 	t.say("serving %s at %s", o.Root, strings.Join(at, " "))
+	if _, why := s.Backend(); why != "" {
+		t.say("event loop epoll: %s", why)
+	}
 	if o.AccessLog != "" {
 		t.say("access log %s (tidemark log cat shows it)", o.AccessLog)
 	}

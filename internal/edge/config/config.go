@@ -11,12 +11,14 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
 
+	"tidemark.dev/internal/engine/loop"
 	"tidemark.dev/internal/ground/fault"
 )
 
@@ -30,7 +32,7 @@ type File struct {
 	Root string `toml:"root"`
 	// CPUs names the CPU of each loop; -1 for one that is not pinned. Default: a loop for each CPU.
 	CPUs []int `toml:"cpus"`
-	// Backend of the loops: auto, epoll, io_uring. Default auto.
+	// Backend of the loops: auto, epoll, io_uring, try-io_uring. Default auto.
 	Backend string `toml:"backend"`
 	// Backlog is the queue of connections not yet accepted. Default 4096.
 	Backlog int `toml:"backlog"`
@@ -201,10 +203,8 @@ func (f *File) check(src []byte) fault.Problems {
 			bad("listen", "%v", err)
 		}
 	}
-	switch f.Backend {
-	case "", "auto", "epoll", "io_uring":
-	default:
-		bad("backend", "%q is not auto, epoll or io_uring", f.Backend)
+	if f.Backend != "" && !slices.Contains(loop.Backends(), f.Backend) {
+		bad("backend", "%q is none of %s", f.Backend, strings.Join(loop.Backends(), ", "))
 	}
 	for _, c := range f.CPUs {
 		if c < -1 {

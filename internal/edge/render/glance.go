@@ -136,6 +136,9 @@ func agents(dr *disclosure.Drivers) (out []pair) {
 		if p := numbers(a.Affinity); p != "" {
 			text += ", processors " + p
 		}
+		if a.Backend != "" {
+			text += ", " + a.Backend
+		}
 		if n := len(a.Sources); n > 0 {
 			text += fmt.Sprintf(", %d source addresses", n)
 		}

@@ -9,9 +9,12 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -23,10 +26,14 @@ const childVar = "LOOP_TEST_CHILD"
 // child runs in a re-executed test binary instead of the tests: limits belong to the
 // process. It prints what it saw.
 func child() bool {
-	if os.Getenv(childVar) == "" {
+	what := starve
+	switch os.Getenv(childVar) {
+	case "":
 		return false
+	case "refused":
+		what = refused
 	}
-	if err := starve(); err != nil {
+	if err := what(); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
@@ -34,10 +41,50 @@ func child() bool {
 	return true
 }
 
+// refused is what a container's seccomp profile does: io_uring_setup fails with EPERM.
+func refused() error {
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: unix.SYS_IO_URING_SETUP},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	if _, _, e := syscall.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&prog))); e != 0 {
+		return e
+	}
+	l, err := New(Options{Backend: "io_uring", CPU: -1}, &script{})
+	if err == nil || !errors.Is(err, syscall.EPERM) || !strings.Contains(err.Error(), "kernel.io_uring_disabled") {
+		return fmt.Errorf("io_uring: %v", err)
+	}
+	if l, err = New(Options{Backend: "try-io_uring", CPU: -1}, &script{}); err != nil {
+		return err
+	}
+	if name, why := l.Backend(); name != "epoll" || !strings.Contains(why, "kernel.io_uring_disabled") {
+		return fmt.Errorf("try-io_uring is %s: %q", name, why)
+	}
+	l.Stop()
+	return l.Run()
+}
+
+func TestARefusedRingIsAnErrorOrEpoll(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), childVar+"=refused")
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "ok\n" {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // starve runs a loop out of descriptors and back.
 func starve() error {
 	s := &script{}
-	l, err := New(Options{CPU: -1}, s)
+	runtime.LockOSThread() // a ring belongs to a thread
+	defer runtime.UnlockOSThread()
+	l, err := New(Options{Backend: os.Getenv(childVar), CPU: -1}, s)
 	if err != nil {
 		return err
 	}
@@ -114,8 +161,12 @@ func starve() error {
 }
 
 func TestRunningOutOfDescriptorsIsCountedAndPasses(t *testing.T) {
+	onEach(t, testRunningOutOfDescriptorsIsCountedAndPasses)
+}
+
+func testRunningOutOfDescriptorsIsCountedAndPasses(t *testing.T, o Options) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), childVar+"=1")
+	cmd.Env = append(os.Environ(), childVar+"="+o.Backend)
 	watch := time.AfterFunc(2*patience, func() { cmd.Process.Signal(unix.SIGKILL) })
 	defer watch.Stop()
 	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "ok\n" {

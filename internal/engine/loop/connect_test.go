@@ -53,9 +53,11 @@ func (r *turning) connect(s *script, o *ConnectOptions) (ID, error) {
 	return id, result
 }
 
-func TestConnectAppliesItsOptions(t *testing.T) {
+func TestConnectAppliesItsOptions(t *testing.T) { onEach(t, testConnectAppliesItsOptions) }
+
+func testConnectAppliesItsOptions(t *testing.T, o Options) {
 	s := &script{}
-	r := turn(t, made(t, Options{}, s))
+	r := turn(t, made(t, o, s))
 	ln, addr := far(t)
 	id, err := r.connect(s, &ConnectOptions{
 		Remote: addr, Local: netip.MustParseAddrPort("127.0.0.77:0"),
@@ -91,6 +93,7 @@ func TestConnectAppliesItsOptions(t *testing.T) {
 		}
 	})
 	r.l.Send(id, []byte("hello"), nil, nil)
+	r.again() // a batch sends with the turn
 	b := make([]byte, 10)
 	if n, err := c.Read(b); string(b[:n]) != "hello" || err != nil {
 		t.Errorf("peer reads %q, %v", b[:n], err)
@@ -99,9 +102,11 @@ func TestConnectAppliesItsOptions(t *testing.T) {
 
 // TestLazyAck counts the segments sent when a connection stands: the handshake's last one is held back for 40 ms, which
 // a busy machine may let pass, so that not every connection shows it.
-func TestLazyAck(t *testing.T) {
+func TestLazyAck(t *testing.T) { onEach(t, testLazyAck) }
+
+func testLazyAck(t *testing.T, o Options) {
 	s := &script{}
-	r := turn(t, made(t, Options{}, s))
+	r := turn(t, made(t, o, s))
 	_, addr := far(t)
 	sent := func(lazy bool) uint32 {
 		id, err := r.connect(s, &ConnectOptions{Remote: addr, LazyAck: lazy})
@@ -126,9 +131,11 @@ func TestLazyAck(t *testing.T) {
 	t.Error("the acknowledgement is never held back")
 }
 
-func TestConnectFromAGivenPort(t *testing.T) {
+func TestConnectFromAGivenPort(t *testing.T) { onEach(t, testConnectFromAGivenPort) }
+
+func testConnectFromAGivenPort(t *testing.T, o Options) {
 	s := &script{}
-	r := turn(t, made(t, Options{}, s))
+	r := turn(t, made(t, o, s))
 	_, addr := far(t)
 	free := nobody(t)
 	id, err := r.connect(s, &ConnectOptions{Remote: addr, Local: free})
@@ -143,9 +150,11 @@ func TestConnectFromAGivenPort(t *testing.T) {
 	}
 }
 
-func TestConnectRefusedIsACompletion(t *testing.T) {
+func TestConnectRefusedIsACompletion(t *testing.T) { onEach(t, testConnectRefusedIsACompletion) }
+
+func testConnectRefusedIsACompletion(t *testing.T, o Options) {
 	s := &script{}
-	r := turn(t, made(t, Options{}, s))
+	r := turn(t, made(t, o, s))
 	id, err := r.connect(s, &ConnectOptions{Remote: nobody(t)})
 	if err != syscall.ECONNREFUSED {
 		t.Errorf("error %v, want ECONNREFUSED", err)
@@ -160,8 +169,12 @@ func TestConnectRefusedIsACompletion(t *testing.T) {
 }
 
 func TestConnectReportsWhatItCannotBegin(t *testing.T) {
+	onEach(t, testConnectReportsWhatItCannotBegin)
+}
+
+func testConnectReportsWhatItCannotBegin(t *testing.T, o Options) {
 	s := &script{}
-	r := turn(t, made(t, Options{}, s))
+	r := turn(t, made(t, o, s))
 	_, addr := far(t)
 	for name, o := range map[string]*ConnectOptions{
 		"no remote":      {},
@@ -181,9 +194,11 @@ func TestConnectReportsWhatItCannotBegin(t *testing.T) {
 
 // TestARatedReaderHoldsTheSenderBack is the driver's use: a small receive buffer, and
 // no byte is taken from the kernel that was not asked for.
-func TestARatedReaderHoldsTheSenderBack(t *testing.T) {
+func TestARatedReaderHoldsTheSenderBack(t *testing.T) { onEach(t, testARatedReaderHoldsTheSenderBack) }
+
+func testARatedReaderHoldsTheSenderBack(t *testing.T, o Options) {
 	s := &script{}
-	r := turn(t, made(t, Options{}, s))
+	r := turn(t, made(t, o, s))
 	ln, addr := far(t)
 	id, err := r.connect(s, &ConnectOptions{Remote: addr, RcvBuf: 16 << 10, MaxSeg: 1460})
 	if err != nil {

@@ -23,12 +23,13 @@ type pingpong struct {
 	timers     bool
 }
 
-func newPingpong(t testing.TB, conns, body int, timers bool) *pingpong {
+func newPingpong(t testing.TB, o Options, conns, body int, timers bool) *pingpong {
 	p := &pingpong{
 		request: make([]byte, 120), head: make([]byte, 230), body: make([]byte, body), timers: timers,
 		mine: make([]bool, 2*conns), left: make([]int, 2*conns),
 	}
-	p.l = made(t, Options{MaxConns: 2 * conns}, p)
+	o.MaxConns = 2 * conns
+	p.l = made(t, o, p)
 	addr := listen(t, p.l, ListenOptions{NoDelay: true})
 	ready := 0
 	p.accepted = func(id ID, _ int, _ netip.AddrPort) {
@@ -80,8 +81,10 @@ func (p *pingpong) exchange(id ID, b []byte, err error) {
 	p.l.Recv(id, 64<<10)
 }
 
-func TestATurnDoesNotAllocate(t *testing.T) {
-	p := newPingpong(t, 20, 1000, true)
+func TestATurnDoesNotAllocate(t *testing.T) { onEach(t, testATurnDoesNotAllocate) }
+
+func testATurnDoesNotAllocate(t *testing.T, o Options) {
+	p := newPingpong(t, o, 20, 1000, true)
 	run := func() {
 		for range 20 {
 			if _, err := p.l.turn(); err != nil {
@@ -101,9 +104,11 @@ func TestATurnDoesNotAllocate(t *testing.T) {
 
 // TestUnfinishedSendsDoNotAllocate sends more than the kernel takes, from memory and
 // from a file, to the other end on the same loop.
-func TestUnfinishedSendsDoNotAllocate(t *testing.T) {
+func TestUnfinishedSendsDoNotAllocate(t *testing.T) { onEach(t, testUnfinishedSendsDoNotAllocate) }
+
+func testUnfinishedSendsDoNotAllocate(t *testing.T, o Options) {
 	s := &script{}
-	r := turn(t, made(t, Options{}, s))
+	r := turn(t, made(t, o, s))
 	body := make([]byte, 4<<20)
 	f := file(t, body)
 	fd := int(f.Fd())
@@ -146,10 +151,12 @@ func TestUnfinishedSendsDoNotAllocate(t *testing.T) {
 
 // TestConnectionsDoNotAllocate opens and closes connections on a loop that has had as
 // many before.
-func TestConnectionsDoNotAllocate(t *testing.T) {
+func TestConnectionsDoNotAllocate(t *testing.T) { onEach(t, testConnectionsDoNotAllocate) }
+
+func testConnectionsDoNotAllocate(t *testing.T, o Options) {
 	s := &script{}
-	r := turn(t, made(t, Options{}, s))
-	o := &ConnectOptions{Remote: listen(t, r.l, ListenOptions{})}
+	r := turn(t, made(t, o, s))
+	to := &ConnectOptions{Remote: listen(t, r.l, ListenOptions{})}
 	closed := 0
 	s.accepted = func(id ID, _ int, _ netip.AddrPort) { r.l.Recv(id, 100) }
 	s.connected = func(id ID, err error) {
@@ -163,7 +170,7 @@ func TestConnectionsDoNotAllocate(t *testing.T) {
 	run := func() {
 		closed = 0
 		for range 10 {
-			if _, err := r.l.Connect(o); err != nil {
+			if _, err := r.l.Connect(to); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -189,18 +196,23 @@ func TestAConnectionIsSmall(t *testing.T) {
 // body, both ends on one loop: the figure is the cost of two sends, two receives and
 // the loop's part for both sides, in ns per exchange.
 func BenchmarkExchange(b *testing.B) {
-	for _, body := range []int{0, 15 << 10} {
-		for _, conns := range []int{1, 64, 1000} {
-			b.Run(fmt.Sprintf("body=%d/conns=%d", body, conns), func(b *testing.B) {
-				p := newPingpong(b, conns, body, true)
-				b.ReportAllocs()
-				b.ResetTimer()
-				for end := p.exchanges + b.N; p.exchanges < end; {
-					if _, err := p.l.turn(); err != nil {
-						b.Fatal(err)
+	for _, v := range variants() {
+		for _, body := range []int{0, 15 << 10} {
+			for _, conns := range []int{1, 64, 1000} {
+				b.Run(fmt.Sprintf("%s/body=%d/conns=%d", v.name, body, conns), func(b *testing.B) {
+					if why := refusal(b); why != "" && v.o.Backend == "io_uring" {
+						b.Skip(why)
 					}
-				}
-			})
+					p := newPingpong(b, v.o, conns, body, true)
+					b.ReportAllocs()
+					b.ResetTimer()
+					for end := p.exchanges + b.N; p.exchanges < end; {
+						if _, err := p.l.turn(); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
 		}
 	}
 }
@@ -209,7 +221,7 @@ func BenchmarkExchange(b *testing.B) {
 func BenchmarkTurn(b *testing.B) {
 	l := made(b, Options{}, &script{})
 	turn(b, l)
-	e := l.be.(*epoll)
+	e := common(l)
 	b.ReportAllocs()
 	for b.Loop() {
 		e.leaving = true // keeps the loop awake without work

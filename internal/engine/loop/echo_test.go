@@ -43,8 +43,12 @@ func newEcho(max int) *echo {
 }
 
 func TestEchoesManyConnectionsByteForByte(t *testing.T) {
+	onEach(t, testEchoesManyConnectionsByteForByte)
+}
+
+func testEchoesManyConnectionsByteForByte(t *testing.T, o Options) {
 	e := newEcho(32 << 10)
-	e.l = made(t, Options{}, e)
+	e.l = made(t, o, e)
 	addr := listen(t, e.l, ListenOptions{NoDelay: true})
 	start(t, e.l)
 	var wg sync.WaitGroup

@@ -2,24 +2,11 @@ package loop
 
 import (
 	"fmt"
-	"time"
 
 	"golang.org/x/sys/unix"
-
-	"tidemark.dev/internal/ground/clock"
 )
 
 const (
-	batch       = 512       // events taken by one wait
-	acceptBurst = 64        // connections taken from one listener in one turn
-	recvBudget  = 256 << 10 // bytes one connection may receive in one turn
-	recvCharge  = 4 << 10   // least charge of one receive, so that tiny ones end too
-	turnBudget  = 4 << 20   // bytes all may receive in one turn beyond their first receive
-	sendMost    = 1 << 20   // bytes offered to the kernel for one connection at a time
-
-	// acceptPause is how long a listener rests after running out of descriptors.
-	acceptPause = 10 * time.Millisecond
-
 	// interest is registered once; nothing about it changes in a connection's life.
 	// EPOLLPRI is there for one reason: see probing.
 	interest = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLPRI | unix.EPOLLET
@@ -51,30 +38,12 @@ const (
 // epoll_ctl for each change of mind, and a rated reader changes its mind with every
 // receive.
 type epoll struct {
-	l         *Loop
-	fd        int
-	coarse    bool // no epoll_pwait2
-	buf       []byte
-	n         int // events of this turn
-	turn      uint32
-	spent     int // charged to the turn
-	listeners []*listener
-	starved   bool // a listener waits for room
-	leaving   bool // a listener is to be closed
-	ready     []Ref
-	later     []Ref
-	out       outbox
-	peer      unix.RawSockaddrAny
-	evs       [batch]unix.EpollEvent
-}
-
-type listener struct {
-	fd       int32
-	ready    bool // the backlog may hold connections
-	starved  bool // ready but for MaxConns
-	paused   bool // ready but for descriptors: until Loop.retry
-	deferred bool // TCP_DEFER_ACCEPT: input comes with the connection
-	leaving  bool // StopListen
+	base
+	fd     int
+	coarse bool // no epoll_pwait2
+	buf    []byte
+	n      int // events of this turn
+	evs    [batch]unix.EpollEvent
 }
 
 func newEpoll(l *Loop, buffer int) (*epoll, error) {
@@ -82,7 +51,8 @@ func newEpoll(l *Loop, buffer int) (*epoll, error) {
 	if err != nil {
 		return nil, fmt.Errorf("epoll_create1: %w", err)
 	}
-	e := &epoll{l: l, fd: fd, buf: make([]byte, buffer)}
+	e := &epoll{base: base{l: l}, fd: fd, buf: make([]byte, buffer)}
+	e.own = e
 	// Edge-triggered, an eventfd reports every write, so nobody need read it.
 	if errno := epollAdd(fd, l.mail.bell, unix.EPOLLIN|unix.EPOLLET, bellAt, 0); errno != 0 {
 		closefd(int32(fd))
@@ -94,11 +64,7 @@ func newEpoll(l *Loop, buffer int) (*epoll, error) {
 }
 
 func (e *epoll) wait(l *Loop) (slept, full bool, err error) {
-	e.turn++
-	e.spent = 0
-	// Not a swap: before the first turn both lists may hold something.
-	e.ready = append(e.ready, e.later...)
-	e.later = e.later[:0]
+	e.begin()
 	n, errno := epollPoll(e.fd, e.evs[:])
 	if n == 0 && errno == 0 {
 		if d := l.patience(); d != 0 {
@@ -123,18 +89,6 @@ func (e *epoll) wait(l *Loop) (slept, full bool, err error) {
 	return slept, n == batch, nil
 }
 
-func (e *epoll) busy() bool {
-	if len(e.ready) > 0 || e.leaving {
-		return true
-	}
-	for _, ln := range e.listeners {
-		if ln.ready {
-			return true
-		}
-	}
-	return false
-}
-
 func (e *epoll) complete() {
 	t := &e.l.table
 	e.l.stats.Events += uint64(e.n)
@@ -155,56 +109,8 @@ func (e *epoll) complete() {
 			}
 		}
 	}
-	if r := e.l.retry; r != 0 && !e.l.now.Before(r) {
-		e.l.retry = 0
-		for _, ln := range e.listeners {
-			ln.ready = ln.ready || ln.paused
-			ln.paused = false
-		}
-	}
-	for i := 0; i < len(e.listeners); i++ {
-		if e.listeners[i].ready {
-			e.accept(i, acceptBurst)
-		}
-	}
+	e.welcome()
 	e.drain()
-}
-
-func (e *epoll) flush() {
-	e.drain()
-	if e.leaving {
-		e.leave()
-		e.drain()
-	}
-}
-
-// leave closes the listeners that StopListen named, once their backlogs are empty.
-func (e *epoll) leave() {
-	e.leaving = false
-	for i := 0; i < len(e.listeners); i++ {
-		if ln := e.listeners[i]; ln.leaving && ln.fd >= 0 {
-			ln.ready = true
-			e.accept(i, defaultBacklog)
-			closefd(ln.fd)
-			*ln = listener{fd: -1}
-		}
-	}
-}
-
-// drain serves the ready list, which may grow meanwhile; the budgets end that. Served
-// connections join at the end, so what a spent turn leaves over is next.
-func (e *epoll) drain() {
-	for i := 0; i < len(e.ready); i++ {
-		if e.spent >= turnBudget {
-			e.l.stats.Deferred += uint64(len(e.ready) - i)
-			e.later = append(e.later, e.ready[i:]...)
-			break
-		}
-		if c := e.l.table.find(e.ready[i]); c != nil {
-			e.serve(c)
-		}
-	}
-	e.ready = e.ready[:0]
 }
 
 // event takes an edge. Loop goroutine. No allocation.
@@ -247,46 +153,6 @@ func (e *epoll) serve(c *conn) {
 	if c.flags&(armed|readable) == armed|readable {
 		e.receive(c)
 	}
-}
-
-func (e *epoll) connected(c *conn, err error) {
-	c.flags &^= connecting
-	if err != nil {
-		e.l.stats.ConnectErrors++
-	}
-	e.l.h.Connected(c.id, err)
-}
-
-// queue puts c on the ready list of this turn, or of the next one when c has had its
-// share.
-func (e *epoll) queue(c *conn) {
-	if c.flags&queued != 0 {
-		return
-	}
-	if c.turn == e.turn && c.used >= recvBudget {
-		e.postpone(c)
-		return
-	}
-	c.flags |= queued
-	e.ready = append(e.ready, Ref{c.id, c.gen})
-}
-
-func (e *epoll) postpone(c *conn) {
-	if c.flags&queued != 0 {
-		return
-	}
-	c.flags |= queued
-	e.later = append(e.later, Ref{c.id, c.gen})
-	e.l.stats.Deferred++
-}
-
-func (e *epoll) charge(c *conn, n int) {
-	if c.turn != e.turn {
-		c.turn, c.used = e.turn, 0
-	}
-	n = max(n, recvCharge)
-	c.used += int32(n)
-	e.spent += n
 }
 
 func (e *epoll) recv(c *conn, most int) {
@@ -350,85 +216,23 @@ func (e *epoll) listen(fd int32, deferred bool) (int, error) {
 	return i, nil
 }
 
-func (e *epoll) unlisten(i int) {
-	if i >= 0 && i < len(e.listeners) && e.listeners[i].fd >= 0 {
-		e.listeners[i].leaving = true
-		e.leaving = true
-	}
+func (e *epoll) adopt(c *conn) bool {
+	return epollAdd(e.fd, int(c.fd), interest, int32(c.id), int32(c.gen)) == 0
 }
 
-// accept takes up to most connections from listener i. Loop goroutine. No allocation
-// but for peers with an IPv6 scope. Does not block.
-func (e *epoll) accept(i, most int) {
-	ln := e.listeners[i]
-	l := e.l
-	for range most {
-		if l.table.full() {
-			ln.ready, ln.starved = false, true
-			e.starved = true
-			l.stats.Full++
-			return
-		}
-		fd, errno := accept(ln.fd, &e.peer)
-		switch errno {
-		case 0:
-		case unix.EAGAIN:
-			ln.ready = false
-			return
-		case unix.ECONNABORTED, unix.EPROTO, unix.EPERM, unix.ENETDOWN, unix.ENOPROTOOPT,
-			unix.EHOSTDOWN, unix.ENONET, unix.EHOSTUNREACH, unix.EOPNOTSUPP, unix.ENETUNREACH:
-			// Errors of that one connection, see accept(2).
-			l.stats.AcceptErrors++
-			continue
-		default:
-			e.pause(ln)
-			return
-		}
-		c := l.table.alloc(fd)
-		if epollAdd(e.fd, fd, interest, int32(c.id), int32(c.gen)) != 0 {
-			closefd(c.fd)
-			l.table.release(c)
-			e.pause(ln)
-			return
-		}
-		if ln.deferred {
-			c.flags |= readable
-		}
-		l.stats.Accepts++
-		l.h.Accepted(c.id, i, addrOf(&e.peer))
-	}
-}
+// blocked has nothing to do: the edge is registered.
+func (e *epoll) blocked(*conn) {}
 
-// pause rests a listener for want of descriptors or memory. The edge that announced
-// the waiting connections will not come again, so a timer has to.
-func (e *epoll) pause(ln *listener) {
-	e.l.stats.Descriptors++
-	ln.ready, ln.paused = false, true
-	e.l.retry = clock.Now().Add(acceptPause)
-}
-
-func (e *epoll) room() {
-	if !e.starved {
-		return
-	}
-	e.starved = false
-	for _, ln := range e.listeners {
-		ln.ready = ln.ready || ln.starved
-		ln.starved = false
-	}
-}
+func (e *epoll) unhook(i int) { closefd(e.listeners[i].fd) }
 
 func (e *epoll) drop(c *conn) {
 	if c.flags&sending != 0 {
 		e.out.put(c.out)
 	}
+	closefd(c.fd)
 }
 
 func (e *epoll) close() {
-	for _, ln := range e.listeners {
-		if ln.fd >= 0 {
-			closefd(ln.fd)
-		}
-	}
+	e.shutListeners()
 	closefd(int32(e.fd))
 }

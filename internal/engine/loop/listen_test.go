@@ -11,9 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestAcceptedTellsListenerAndPeer(t *testing.T) {
+func TestAcceptedTellsListenerAndPeer(t *testing.T) { onEach(t, testAcceptedTellsListenerAndPeer) }
+
+func testAcceptedTellsListenerAndPeer(t *testing.T, o Options) {
 	s := &script{}
-	r := turn(t, made(t, Options{}, s))
+	r := turn(t, made(t, o, s))
 	type seen struct {
 		listener int
 		peer     netip.AddrPort
@@ -39,13 +41,15 @@ func TestAcceptedTellsListenerAndPeer(t *testing.T) {
 	}
 }
 
-func TestListenersOfTwoLoopsShareAPort(t *testing.T) {
+func TestListenersOfTwoLoopsShareAPort(t *testing.T) { onEach(t, testListenersOfTwoLoopsShareAPort) }
+
+func testListenersOfTwoLoopsShareAPort(t *testing.T, o Options) {
 	var accepted [2]int
 	var loops [2]*turning
 	var addr netip.AddrPort
 	for i := range loops {
 		s := &script{accepted: func(ID, int, netip.AddrPort) { accepted[i]++ }}
-		loops[i] = turn(t, made(t, Options{}, s))
+		loops[i] = turn(t, made(t, o, s))
 		at := loopback
 		if i > 0 {
 			at = addr
@@ -71,10 +75,12 @@ func TestListenersOfTwoLoopsShareAPort(t *testing.T) {
 	}
 }
 
-func TestAcceptingHasItsShareOfATurn(t *testing.T) {
+func TestAcceptingHasItsShareOfATurn(t *testing.T) { onEach(t, testAcceptingHasItsShareOfATurn) }
+
+func testAcceptingHasItsShareOfATurn(t *testing.T, o Options) {
 	n := 0
 	s := &script{accepted: func(ID, int, netip.AddrPort) { n++ }}
-	r := turn(t, made(t, Options{}, s))
+	r := turn(t, made(t, o, s))
 	addr := listen(t, r.l, ListenOptions{})
 	for range acceptBurst + 10 {
 		dial(t, addr)
@@ -90,8 +96,12 @@ func TestAcceptingHasItsShareOfATurn(t *testing.T) {
 }
 
 func TestStopListenAcceptsWhatIsThereAndRefusesTheRest(t *testing.T) {
+	onEach(t, testStopListenAcceptsWhatIsThereAndRefusesTheRest)
+}
+
+func testStopListenAcceptsWhatIsThereAndRefusesTheRest(t *testing.T, o Options) {
 	s := &script{}
-	r := turn(t, made(t, Options{}, s))
+	r := turn(t, made(t, o, s))
 	first, addr, err := r.l.Listen(loopback, ListenOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -119,6 +129,7 @@ func TestStopListenAcceptsWhatIsThereAndRefusesTheRest(t *testing.T) {
 	r.l.StopListen(-1)
 	inside = false
 	r.once()
+	r.again() // a batch sends and closes with the turn
 	for _, c := range peers {
 		if b, err := io.ReadAll(c); string(b) != "served" || err != nil {
 			t.Fatalf("peer reads %q, %v", b, err)
@@ -155,9 +166,11 @@ func TestAStoppedListenerStaysQuiet(t *testing.T) {
 	}
 }
 
-func TestListenOptionsReachTheSockets(t *testing.T) {
+func TestListenOptionsReachTheSockets(t *testing.T) { onEach(t, testListenOptionsReachTheSockets) }
+
+func testListenOptionsReachTheSockets(t *testing.T, o Options) {
 	s := &script{}
-	r := turn(t, made(t, Options{}, s))
+	r := turn(t, made(t, o, s))
 	id, _ := r.peer(s, ListenOptions{Backlog: 5, RcvBuf: 20000, SndBuf: 30000, NoDelay: true})
 	for _, c := range []struct{ name, level, opt, want int }{
 		{0, unix.SOL_SOCKET, unix.SO_RCVBUF, 40000},
@@ -177,9 +190,11 @@ func TestListenOptionsReachTheSockets(t *testing.T) {
 }
 
 // TestDeferAcceptBringsTheBytesAlong: the first receive needs no event of its own.
-func TestDeferAcceptBringsTheBytesAlong(t *testing.T) {
+func TestDeferAcceptBringsTheBytesAlong(t *testing.T) { onEach(t, testDeferAcceptBringsTheBytesAlong) }
+
+func testDeferAcceptBringsTheBytesAlong(t *testing.T, o Options) {
 	s := &script{}
-	r := turn(t, made(t, Options{}, s))
+	r := turn(t, made(t, o, s))
 	addr := listen(t, r.l, ListenOptions{DeferAccept: true})
 	var accepted, received uint64
 	s.accepted = func(id ID, _ int, _ netip.AddrPort) {
@@ -192,18 +207,20 @@ func TestDeferAcceptBringsTheBytesAlong(t *testing.T) {
 		}
 		received = r.l.stats.Turns
 	}
-	if v, err := unix.GetsockoptInt(int(r.l.be.(*epoll).listeners[0].fd), unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT); v != 1 || err != nil {
+	if v, err := unix.GetsockoptInt(int(common(r.l).listeners[0].fd), unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT); v != 1 || err != nil {
 		t.Errorf("TCP_DEFER_ACCEPT is %d, %v", v, err)
 	}
 	dial(t, addr).Write([]byte("request"))
 	r.until(func() bool { return received != 0 })
-	if accepted != received {
+	if d := received - accepted; d > 0 && (d > 1 || isEpoll(r.l)) {
 		t.Errorf("accepted in turn %d, received in turn %d", accepted, received)
 	}
 }
 
-func TestListenRefusesWhatCannotBe(t *testing.T) {
-	r := turn(t, made(t, Options{}, &script{}))
+func TestListenRefusesWhatCannotBe(t *testing.T) { onEach(t, testListenRefusesWhatCannotBe) }
+
+func testListenRefusesWhatCannotBe(t *testing.T, o Options) {
+	r := turn(t, made(t, o, &script{}))
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

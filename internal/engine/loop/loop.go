@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"time"
 
+	"tidemark.dev/internal/engine/socket"
 	"tidemark.dev/internal/ground/clock"
 )
 
@@ -54,9 +55,15 @@ type Handler interface {
 
 // Options shape a loop.
 type Options struct {
-	// Backend is "auto" (or empty), "epoll" or "io_uring". Default auto, which
-	// is epoll.
+	// Backend is one of [Backends]. Default auto, which is epoll. io_uring is an
+	// error where the kernel refuses it; try-io_uring is epoll there, and
+	// [Loop.Backend] says why.
 	Backend string
+	// Batch has sends leave at the end of the turn, those of all connections by
+	// one system call, where the backend can: with io_uring. Send then returns
+	// false, and closing hands over what is about to leave. For servers; who
+	// measures time wants to know when a request has left.
+	Batch bool
 	// CPU is the processor the loop's thread is bound to while it runs, or -1
 	// for none. The zero value binds to CPU 0.
 	CPU int
@@ -67,44 +74,19 @@ type Options struct {
 	MaxConns int
 	// RecvBuffer is the size in bytes of the receive buffer that all connections
 	// of the loop share, and with it the largest receive. Default 64 KiB, at
-	// least 1 KiB, at most 16 MiB.
+	// least 1 KiB, at most 16 MiB. With io_uring there are several, of at most
+	// 64 KiB.
 	RecvBuffer int
 }
 
+// Backends returns the values of Options.Backend.
+func Backends() []string { return []string{"auto", "epoll", "io_uring", "try-io_uring"} }
+
 // ListenOptions shape a listener; its accepted connections inherit buffers and NoDelay.
-type ListenOptions struct {
-	// Backlog is the number of finished handshakes the kernel keeps for us.
-	// Default 4096; the sysctl net.core.somaxconn caps it silently.
-	Backlog int
-	// RcvBuf and SndBuf are SO_RCVBUF and SO_SNDBUF in bytes, 0 for the kernel's
-	// own choice. Linux doubles the number and then stops tuning it.
-	RcvBuf, SndBuf int
-	// NoDelay switches Nagle's algorithm off. Servers want it: without it the
-	// tail of a SendFile waits for the peer's acknowledgement.
-	NoDelay bool
-	// DeferAccept reports connections only when their first bytes are there
-	// (TCP_DEFER_ACCEPT, 1 s). Not for protocols where the server speaks first.
-	DeferAccept bool
-}
+type ListenOptions = socket.ListenOptions
 
 // ConnectOptions shape an own connection.
-type ConnectOptions struct {
-	// Remote is where to connect to.
-	Remote netip.AddrPort
-	// Local is the source. Zero: the kernel chooses. An address with port 0: the
-	// kernel chooses the port when it knows the remote side, so that one address
-	// carries many more connections than it has ports (IP_BIND_ADDRESS_NO_PORT).
-	// An address with a port: exactly that one, or EADDRINUSE.
-	Local netip.AddrPort
-	// RcvBuf is SO_RCVBUF in bytes (Linux doubles it), MaxSeg is TCP_MAXSEG in
-	// bytes; both are set before the handshake. 0 leaves them alone.
-	RcvBuf, MaxSeg int
-	// NoDelay switches Nagle's algorithm off.
-	NoDelay bool
-	// LazyAck lets the acknowledgement that ends the handshake wait for the first
-	// send (TCP_QUICKACK off), which saves a packet where that follows at once.
-	LazyAck bool
-}
+type ConnectOptions = socket.ConnectOptions
 
 // Stats counts what a loop did since New. Plain counters, owned by the loop goroutine.
 type Stats struct {

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"tidemark.dev/internal/engine/socket"
 	"tidemark.dev/internal/ground/clock"
 	"tidemark.dev/internal/ground/wheel"
 )
@@ -46,7 +49,7 @@ type backend interface {
 	send(c *conn, head, body, tail []byte) bool
 	sendFile(c *conn, head []byte, fd int, off, n int64, tail []byte) bool
 	closeWrite(c *conn)
-	drop(c *conn) // c is about to be closed
+	drop(c *conn) // closes c
 	close()
 }
 
@@ -61,6 +64,8 @@ type Loop struct {
 	stats Stats
 	cpu   int
 	ran   atomic.Bool
+
+	backend, fallback string
 
 	now, start, floor clock.Instant
 	full              bool // the last wait filled its array
@@ -89,12 +94,8 @@ func New(o Options, h Handler) (*Loop, error) {
 	if err := checkCPU(o.CPU); err != nil {
 		return nil, fmt.Errorf("event loop: %w", err)
 	}
-	switch o.Backend {
-	case "", "auto", "epoll":
-	case "io_uring":
-		return nil, errors.New("event loop: backend io_uring is not built yet; use epoll or auto")
-	default:
-		return nil, fmt.Errorf("event loop: unknown backend %q; use auto, epoll or io_uring", o.Backend)
+	if !slices.Contains(Backends(), o.Backend) && o.Backend != "" {
+		return nil, fmt.Errorf("event loop: unknown backend %q; use one of %s", o.Backend, strings.Join(Backends(), ", "))
 	}
 	bell, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
 	if err != nil {
@@ -110,12 +111,37 @@ func New(o Options, h Handler) (*Loop, error) {
 		l.stats.Timers++
 		l.h.Expired(key, due)
 	}
-	if l.be, err = newEpoll(l, o.RecvBuffer); err != nil {
+	if err := l.choose(&o); err != nil {
 		closefd(int32(bell))
 		return nil, fmt.Errorf("event loop: %w", err)
 	}
 	return l, nil
 }
+
+// choose makes the backend.
+func (l *Loop) choose(o *Options) error {
+	if o.Backend == "io_uring" || o.Backend == "try-io_uring" {
+		u, err := newUring(l, o)
+		if err == nil {
+			l.be, l.backend = u, "io_uring"
+			return nil
+		}
+		if o.Backend == "io_uring" {
+			return fmt.Errorf("%w; backend epoll works everywhere", err)
+		}
+		l.fallback = err.Error()
+	}
+	e, err := newEpoll(l, o.RecvBuffer)
+	if err != nil {
+		return err
+	}
+	l.be, l.backend = e, "epoll"
+	return nil
+}
+
+// Backend returns what the loop runs on, "epoll" or "io_uring", and why that is not
+// what try-io_uring asked for, or "". Any goroutine.
+func (l *Loop) Backend() (name, fallback string) { return l.backend, l.fallback }
 
 // Run turns the loop until Stop. It locks the calling goroutine to its thread, binds
 // that thread to Options.CPU, and undoes both before it returns; when the binding
@@ -134,13 +160,13 @@ func (l *Loop) Run() error {
 				break
 			}
 		}
-		if undo() {
-			runtime.UnlockOSThread()
-		}
 	} else {
+		undo = func() bool { return true }
+	}
+	l.shut() // on this thread, to which a ring belongs
+	if undo() {
 		runtime.UnlockOSThread()
 	}
-	l.shut()
 	if err != nil {
 		return fmt.Errorf("event loop: %w", err)
 	}
@@ -269,7 +295,7 @@ func (l *Loop) Alive(r Ref) bool { return l.table.find(r) != nil }
 // SO_REUSEPORT lets another process of the same user listen on the same port, too.
 // Who must know that a port is free has to try it without that option first.
 func (l *Loop) Listen(addr netip.AddrPort, o ListenOptions) (index int, actual netip.AddrPort, err error) {
-	fd, actual, err := openListener(addr, &o)
+	fd, actual, err := socket.Listen(addr, &o)
 	if err != nil {
 		return 0, actual, err
 	}
@@ -295,7 +321,7 @@ func (l *Loop) Connect(o *ConnectOptions) (ID, error) {
 		return 0, ErrFull
 	}
 	l.stats.Connects++
-	fd, done, err := openConnection(o)
+	fd, done, err := socket.Connect(o)
 	if err != nil {
 		l.stats.ConnectErrors++
 		return 0, err
@@ -311,8 +337,8 @@ func (l *Loop) Connect(o *ConnectOptions) (ID, error) {
 }
 
 // Recv arms one receive of at most max bytes (at least 1, at most RecvBuffer);
-// Received follows, in this turn if input is at hand, never inside the call. Arming
-// again before that changes max. An id that is closed is ignored, here and in all
+// Received follows, never inside the call; if input is at hand in this turn (epoll) or
+// in the next, which does not sleep (io_uring). Arming again before that changes max. An id that is closed is ignored, here and in all
 // methods below. Loop goroutine. No allocation.
 func (l *Loop) Recv(id ID, max int) {
 	if c := l.table.lookup(id); c != nil {
@@ -322,7 +348,7 @@ func (l *Loop) Recv(id ID, max int) {
 
 // Send sends head, body and tail, in this order, by one system call. done: the kernel
 // took it all, and no Sent follows. Otherwise Sent follows later, after the rest has
-// gone or with an error. head may be used again at once; body and tail must stay as
+// gone or with an error; with Options.Batch that is the rule. head may be used again at once; body and tail must stay as
 // they are until done or Sent, and may not be the buffer of Received. One send at a
 // time: another before Sent panics. Loop goroutine. Does not block. No allocation
 // beyond the growth of the store of unfinished sends.
@@ -371,7 +397,6 @@ func (l *Loop) Abort(id ID) {
 
 func (l *Loop) drop(c *conn) {
 	l.be.drop(c)
-	closefd(c.fd)
 	l.table.release(c)
 	l.stats.Closes++
 }
@@ -425,7 +450,7 @@ func (l *Loop) Fd(id ID) int {
 // a system call. Loop goroutine.
 func (l *Loop) LocalPort(id ID) int {
 	if c := l.table.lookup(id); c != nil {
-		return int(localAddr(c.fd).Port())
+		return int(socket.Local(c.fd).Port())
 	}
 	return 0
 }

@@ -36,6 +36,7 @@ func (l *Loop) TurnStart() clock.Instant                                        
 func (l *Loop) Backlog() time.Duration                                              { return 0 }
 func (l *Loop) Fd(id ID) int                                                        { return -1 }
 func (l *Loop) LocalPort(id ID) int                                                 { return 0 }
+func (l *Loop) Backend() (name, fallback string)                                    { return "", "" }
 func (l *Loop) Stats() Stats                                                        { return Stats{} }
 func (l *Loop) SendFile(id ID, head []byte, fd int, off, n int64, tail []byte) bool { return false }
 

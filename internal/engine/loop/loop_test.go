@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"runtime"
 	"testing"
 	"time"
 
@@ -132,6 +133,7 @@ type turning struct {
 
 func turn(t testing.TB, l *Loop) *turning {
 	r := &turning{t: t, l: l}
+	runtime.LockOSThread() // a ring belongs to a thread
 	watch := time.AfterFunc(patience, func() { l.Post(func() { r.late = true }) })
 	t.Cleanup(func() {
 		watch.Stop()
@@ -139,6 +141,7 @@ func turn(t testing.TB, l *Loop) *turning {
 		if err := l.Run(); err != nil {
 			t.Error(err)
 		}
+		runtime.UnlockOSThread()
 	})
 	return r
 }

@@ -48,7 +48,7 @@ func (m *mailbox) push(n *letter) bool {
 	}
 	m.visitors.Add(1)
 	if m.asleep.Load() && m.asleep.CompareAndSwap(true, false) {
-		ring(m.bell)
+		wake(m.bell)
 	}
 	m.visitors.Add(-1)
 	return true

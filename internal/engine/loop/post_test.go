@@ -14,8 +14,12 @@ import (
 // TestPostsRunOnceInOrderFromManyGoroutines posts while the loop sleeps and wakes, and
 // stops it in the middle: exactly the posts that were taken run.
 func TestPostsRunOnceInOrderFromManyGoroutines(t *testing.T) {
+	onEach(t, testPostsRunOnceInOrderFromManyGoroutines)
+}
+
+func testPostsRunOnceInOrderFromManyGoroutines(t *testing.T, o Options) {
 	const senders, each = 8, 5000
-	l := made(t, Options{}, &script{})
+	l := made(t, o, &script{})
 	done := make(chan error, 1)
 	go func() { done <- l.Run() }()
 	var last [senders]int // touched on the loop goroutine only
@@ -59,8 +63,10 @@ func TestPostsRunOnceInOrderFromManyGoroutines(t *testing.T) {
 }
 
 // TestEveryPostWakesASleepingLoop goes back and forth, so the loop sleeps each time.
-func TestEveryPostWakesASleepingLoop(t *testing.T) {
-	l := made(t, Options{}, &script{})
+func TestEveryPostWakesASleepingLoop(t *testing.T) { onEach(t, testEveryPostWakesASleepingLoop) }
+
+func testEveryPostWakesASleepingLoop(t *testing.T, o Options) {
+	l := made(t, o, &script{})
 	start(t, l)
 	c := make(chan int)
 	for i := range 2000 {
@@ -79,7 +85,11 @@ func TestEveryPostWakesASleepingLoop(t *testing.T) {
 }
 
 func TestPostsOfAPostRunInALaterTurnWithoutSleep(t *testing.T) {
-	r := turn(t, made(t, Options{}, &script{}))
+	onEach(t, testPostsOfAPostRunInALaterTurnWithoutSleep)
+}
+
+func testPostsOfAPostRunInALaterTurnWithoutSleep(t *testing.T, o Options) {
+	r := turn(t, made(t, o, &script{}))
 	n := 0
 	var again func()
 	again = func() {
@@ -99,9 +109,11 @@ func TestPostsOfAPostRunInALaterTurnWithoutSleep(t *testing.T) {
 	}
 }
 
-func TestStopBeforeRunReleasesTheLoop(t *testing.T) {
+func TestStopBeforeRunReleasesTheLoop(t *testing.T) { onEach(t, testStopBeforeRunReleasesTheLoop) }
+
+func testStopBeforeRunReleasesTheLoop(t *testing.T, o Options) {
 	before := descriptors(t)
-	l := made(t, Options{}, &script{})
+	l := made(t, o, &script{})
 	ran := false
 	l.Post(func() { ran = true })
 	l.Stop()

@@ -13,9 +13,12 @@ import (
 	"tidemark.dev/internal/ground/clock"
 )
 
-func TestRecvNeverExceedsMax(t *testing.T) {
+func TestRecvNeverExceedsMax(t *testing.T) { onEach(t, testRecvNeverExceedsMax) }
+
+func testRecvNeverExceedsMax(t *testing.T, o Options) {
 	s := &script{}
-	r := turn(t, made(t, Options{RecvBuffer: 4 << 10}, s))
+	o.RecvBuffer = 4 << 10
+	r := turn(t, made(t, o, s))
 	id, c := r.peer(s, ListenOptions{})
 	want := noise(300<<10, 1)
 	go func() {
@@ -77,14 +80,18 @@ func TestAFullReceiveIsFollowedByOneProbe(t *testing.T) {
 // TestRecvArmedLateCompletesInTheSameTurn arms on a connection whose input has been
 // announced before, by the only edge there will be, from each place a handler has.
 func TestRecvArmedLateCompletesInTheSameTurn(t *testing.T) {
+	onEach(t, testRecvArmedLateCompletesInTheSameTurn)
+}
+
+func testRecvArmedLateCompletesInTheSameTurn(t *testing.T, o Options) {
 	for _, from := range []string{"timer", "post", "received of another", "outside"} {
 		t.Run(from, func(t *testing.T) {
 			s := &script{}
-			r := turn(t, made(t, Options{}, s))
+			r := turn(t, made(t, o, s))
 			other, oc := r.peer(s, ListenOptions{})
 			id, c := r.peer(s, ListenOptions{})
 			c.Write([]byte("hello"))
-			r.until(func() bool { return r.l.table.lookup(id).flags&readable != 0 })
+			r.input(id)
 			var armed, done uint64
 			var inside bool
 			arm := func() {
@@ -119,16 +126,19 @@ func TestRecvArmedLateCompletesInTheSameTurn(t *testing.T) {
 				armed++
 			}
 			r.until(func() bool { return done != 0 })
-			if armed != done {
+			// With io_uring the end of the turn asks, and the next one does not sleep.
+			if d := done - armed; d > 0 && (d > 1 || isEpoll(r.l)) {
 				t.Errorf("armed in turn %d, completed in turn %d", armed, done)
 			}
 		})
 	}
 }
 
-func TestEndComesAfterTheDataAndAgain(t *testing.T) {
+func TestEndComesAfterTheDataAndAgain(t *testing.T) { onEach(t, testEndComesAfterTheDataAndAgain) }
+
+func testEndComesAfterTheDataAndAgain(t *testing.T, o Options) {
 	s := &script{}
-	r := turn(t, made(t, Options{}, s))
+	r := turn(t, made(t, o, s))
 	id, c := r.peer(s, ListenOptions{})
 	c.Write([]byte("last words"))
 	c.Close()
@@ -154,29 +164,38 @@ func TestEndComesAfterTheDataAndAgain(t *testing.T) {
 // TestEndBehindAShortReceiveIsNotLost takes the bytes in one turn, after the edge that
 // also announced the end, and asks for the end much later.
 func TestEndBehindAShortReceiveIsNotLost(t *testing.T) {
+	onEach(t, testEndBehindAShortReceiveIsNotLost)
+}
+
+func testEndBehindAShortReceiveIsNotLost(t *testing.T, o Options) {
 	s := &script{}
-	r := turn(t, made(t, Options{}, s))
+	r := turn(t, made(t, o, s))
 	id, c := r.peer(s, ListenOptions{})
 	c.Write([]byte("abc"))
 	c.CloseWrite()
-	r.until(func() bool { return r.l.table.lookup(id).flags&probing != 0 })
+	if isEpoll(r.l) {
+		r.until(func() bool { return r.l.table.lookup(id).flags&probing != 0 })
+	}
 	var got [][]byte
 	s.received = func(_ ID, b []byte, err error) { got = append(got, append([]byte{}, b...)) }
 	r.l.Recv(id, 100)
-	r.once()
-	if len(got) != 1 || string(got[0]) != "abc" {
+	r.until(func() bool { return len(got) == 1 })
+	if string(got[0]) != "abc" {
 		t.Fatalf("got %q", got)
 	}
+	r.again()
 	r.l.Recv(id, 100)
-	r.once()
-	if len(got) != 2 || len(got[1]) != 0 {
+	r.until(func() bool { return len(got) == 2 })
+	if len(got[1]) != 0 {
 		t.Fatalf("got %q, the end did not come", got)
 	}
 }
 
-func TestResetComesAfterTheData(t *testing.T) {
+func TestResetComesAfterTheData(t *testing.T) { onEach(t, testResetComesAfterTheData) }
+
+func testResetComesAfterTheData(t *testing.T, o Options) {
 	s := &script{}
-	r := turn(t, made(t, Options{}, s))
+	r := turn(t, made(t, o, s))
 	id, c := r.peer(s, ListenOptions{})
 	var data []byte
 	var end error
@@ -202,8 +221,12 @@ func TestResetComesAfterTheData(t *testing.T) {
 // TestUrgentDataDoesNotStallTheStream: a receive stops short at the urgent mark while
 // more is queued behind it, and no edge follows.
 func TestUrgentDataDoesNotStallTheStream(t *testing.T) {
+	onEach(t, testUrgentDataDoesNotStallTheStream)
+}
+
+func testUrgentDataDoesNotStallTheStream(t *testing.T, o Options) {
 	s := &script{}
-	r := turn(t, made(t, Options{}, s))
+	r := turn(t, made(t, o, s))
 	id, c := r.peer(s, ListenOptions{})
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -222,7 +245,7 @@ func TestUrgentDataDoesNotStallTheStream(t *testing.T) {
 		got = append(got, b...)
 		r.l.Recv(i, 100)
 	}
-	r.until(func() bool { return r.l.table.lookup(id).flags&readable != 0 })
+	r.input(id)
 	r.l.Recv(id, 100)
 	r.until(func() bool { return len(got) >= len("beforeafter") })
 	same(t, got, []byte("beforeafter"))
@@ -231,8 +254,12 @@ func TestUrgentDataDoesNotStallTheStream(t *testing.T) {
 // TestOneBusyConnectionDoesNotStarveTheRest gives one connection more input than the
 // loop may take in a turn, and shows it to be served in every turn, beside another.
 func TestOneBusyConnectionDoesNotStarveTheRest(t *testing.T) {
+	onEach(t, testOneBusyConnectionDoesNotStarveTheRest)
+}
+
+func testOneBusyConnectionDoesNotStarveTheRest(t *testing.T, o Options) {
 	s := &script{}
-	r := turn(t, made(t, Options{}, s))
+	r := turn(t, made(t, o, s))
 	hog, hc := r.peer(s, ListenOptions{RcvBuf: 4 << 20})
 	calm, cc := r.peer(s, ListenOptions{})
 	stop := make(chan struct{})
@@ -281,18 +308,21 @@ func TestOneBusyConnectionDoesNotStarveTheRest(t *testing.T) {
 	if most > recvBudget+defaultBuffer {
 		t.Errorf("%d bytes in one turn, budget %d", most, recvBudget)
 	}
-	if r.l.Stats().Deferred == 0 {
+	if isEpoll(r.l) && r.l.Stats().Deferred == 0 {
 		t.Error("the busy connection was never put off: the test shows nothing")
 	}
 	close(stop)
 	r.l.Abort(hog)
+	r.again() // a ring closes with the turn
 	await(t, ended)
 }
 
 // TestTinyReceivesEnd: a handler that takes a byte at a time pays a least charge each.
-func TestTinyReceivesEnd(t *testing.T) {
+func TestTinyReceivesEnd(t *testing.T) { onEach(t, testTinyReceivesEnd) }
+
+func testTinyReceivesEnd(t *testing.T, o Options) {
 	s := &script{}
-	r := turn(t, made(t, Options{}, s))
+	r := turn(t, made(t, o, s))
 	id, c := r.peer(s, ListenOptions{})
 	c.Write(make([]byte, 1000))
 	n := 0
@@ -300,7 +330,7 @@ func TestTinyReceivesEnd(t *testing.T) {
 		n += len(b)
 		r.l.Recv(i, 1)
 	}
-	r.until(func() bool { return r.l.table.lookup(id).flags&readable != 0 })
+	r.input(id)
 	r.l.Recv(id, 1)
 	for turns := 1; n < 1000; turns++ {
 		r.once()
@@ -313,9 +343,13 @@ func TestTinyReceivesEnd(t *testing.T) {
 // TestASpentTurnServesTheRestFirstInTheNext opens more ready connections than one turn
 // may serve and checks that none is served twice before all were served once.
 func TestASpentTurnServesTheRestFirstInTheNext(t *testing.T) {
+	onEach(t, testASpentTurnServesTheRestFirstInTheNext)
+}
+
+func testASpentTurnServesTheRestFirstInTheNext(t *testing.T, o Options) {
 	const conns = 100
 	s := &script{}
-	r := turn(t, made(t, Options{}, s))
+	r := turn(t, made(t, o, s))
 	count := map[ID]int{}
 	var ids []ID
 	peers := map[ID]*net.TCPConn{}
@@ -326,7 +360,7 @@ func TestASpentTurnServesTheRestFirstInTheNext(t *testing.T) {
 	}
 	for _, id := range ids {
 		peers[id].Write(make([]byte, 256<<10))
-		r.until(func() bool { return r.l.table.lookup(id).flags&readable != 0 })
+		r.input(id)
 	}
 	served := 0
 	s.received = func(i ID, b []byte, err error) {
@@ -341,7 +375,7 @@ func TestASpentTurnServesTheRestFirstInTheNext(t *testing.T) {
 		}
 	})
 	r.once()
-	if served == 0 || served >= conns {
+	if isEpoll(r.l) && (served == 0 || served >= conns) {
 		t.Fatalf("%d receives in the first turn: the budget does not end it", served)
 	}
 	for len(count) < conns {

@@ -16,6 +16,12 @@ type outgoing struct {
 	n    int64 // bytes left of the file part
 	err  syscall.Errno
 	buf  []byte
+
+	// With io_uring, of the send that is open:
+	asked int    // bytes
+	at    uint32 // place of its entry
+	msg   unix.Msghdr
+	iov   [3]unix.Iovec
 }
 
 func (o *outgoing) empty() bool {
@@ -67,36 +73,50 @@ func (b *outbox) put(i int32) {
 	b.free = append(b.free, i)
 }
 
+// clip shortens parts to limit bytes together and returns what is left.
+func clip(parts *[3][]byte, limit int) (n int) {
+	for i, p := range parts {
+		parts[i] = p[:min(len(p), limit-n)]
+		n += len(parts[i])
+	}
+	return n
+}
+
+// whole returns the part that has all n bytes of parts, or nil.
+func whole(parts *[3][]byte, n int) []byte {
+	for _, p := range parts {
+		if len(p) == n {
+			return p
+		}
+	}
+	return nil
+}
+
+// vector describes parts and returns how many are not empty.
+func vector(iov *[3]unix.Iovec, parts *[3][]byte) (k int) {
+	for _, p := range parts {
+		if len(p) > 0 {
+			iov[k].Base = &p[0]
+			iov[k].SetLen(len(p))
+			k++
+		}
+	}
+	return k
+}
+
 // gather sends parts of a, b and c, at most limit bytes, by one system call and
 // returns how many of asked bytes the kernel took. No allocation. Does not block.
 func gather(fd int32, a, b, c []byte, flags, limit int) (n, asked int, errno syscall.Errno) {
-	if len(a)+len(b)+len(c) > limit {
-		a = a[:min(len(a), limit)]
-		b = b[:min(len(b), limit-len(a))]
-		c = c[:min(len(c), limit-len(a)-len(b))]
-	}
-	asked = len(a) + len(b) + len(c)
+	parts := [3][]byte{a, b, c}
+	asked = clip(&parts, limit)
 	flags |= unix.MSG_NOSIGNAL
-	switch asked {
-	case len(a):
-		n, errno = sendto(fd, a, flags)
-	case len(b):
-		n, errno = sendto(fd, b, flags)
-	case len(c):
-		n, errno = sendto(fd, c, flags)
-	default:
+	if p := whole(&parts, asked); p != nil {
+		n, errno = sendto(fd, p, flags)
+	} else {
 		var iov [3]unix.Iovec
-		k := 0
-		for _, p := range [3][]byte{a, b, c} {
-			if len(p) > 0 {
-				iov[k].Base = &p[0]
-				iov[k].SetLen(len(p))
-				k++
-			}
-		}
 		var m unix.Msghdr
 		m.Iov = &iov[0]
-		m.SetIovlen(k)
+		m.SetIovlen(vector(&iov, &parts))
 		n, errno = sendmsg(fd, &m, flags)
 	}
 	if errno != 0 {
@@ -107,7 +127,7 @@ func gather(fd int32, a, b, c []byte, flags, limit int) (n, asked int, errno sys
 
 const oneSend = "loop: a send before the one before has ended"
 
-func (e *epoll) send(c *conn, head, body, tail []byte) bool {
+func (b *base) send(c *conn, head, body, tail []byte) bool {
 	if c.flags&sending != 0 {
 		panic(oneSend)
 	}
@@ -117,64 +137,67 @@ func (e *epoll) send(c *conn, head, body, tail []byte) bool {
 	}
 	n, asked, errno := gather(c.fd, head, body, tail, 0, sendMost)
 	if errno == 0 {
-		e.l.stats.Sends++
-		e.l.stats.SendBytes += uint64(n)
+		b.l.stats.Sends++
+		b.l.stats.SendBytes += uint64(n)
 		if n == total {
 			return true
 		}
 	}
-	i := e.out.take()
-	o := e.out.all[i]
+	i := b.out.take()
+	o := b.out.all[i]
 	o.head, o.body, o.tail = head, body, tail
 	o.skip(n)
-	e.park(c, i, errno, n == asked)
+	b.park(c, i, errno, n == asked)
 	return false
 }
 
-func (e *epoll) sendFile(c *conn, head []byte, fd int, off, n int64, tail []byte) bool {
+func (b *base) sendFile(c *conn, head []byte, fd int, off, n int64, tail []byte) bool {
 	if c.flags&sending != 0 {
 		panic(oneSend)
 	}
 	if n <= 0 {
-		return e.send(c, head, nil, tail)
+		return b.send(c, head, nil, tail)
 	}
-	i := e.out.take()
-	o := e.out.all[i]
+	i := b.out.take()
+	o := b.out.all[i]
 	o.head, o.tail, o.fd, o.off, o.n = head, tail, fd, off, n
-	errno, more := e.push(c, o)
+	errno, more := b.push(c, o)
 	if errno == 0 && o.empty() {
-		e.out.put(i)
+		b.out.put(i)
 		return true
 	}
-	e.park(c, i, errno, more)
+	b.park(c, i, errno, more)
 	return false
 }
 
 // park makes a send that has just been asked for an unfinished one. more: it is not
 // the kernel that stopped it.
-func (e *epoll) park(c *conn, i int32, errno syscall.Errno, more bool) {
-	o := e.out.all[i]
+func (b *base) park(c *conn, i int32, errno syscall.Errno, more bool) {
+	o := b.out.all[i]
 	c.out = i
 	c.flags |= sending
-	e.l.stats.PartialSends++
+	b.l.stats.PartialSends++
 	switch {
 	case errno != 0 && errno != unix.EAGAIN:
 		// Reported from the ready list, never inside the call.
 		o.err = errno
 		c.flags |= resume
-		e.charge(c, 0)
-		e.queue(c)
+		b.charge(c, 0)
+		b.queue(c)
 		return
 	case more:
 		c.flags |= resume
-		e.postpone(c)
+		b.postpone(c)
 	}
 	o.keepHead()
+	if !more {
+		b.own.blocked(c)
+	}
 }
 
 // push offers the rest of o, at most sendMost bytes. more: the kernel took that much
 // and may take more.
-func (e *epoll) push(c *conn, o *outgoing) (errno syscall.Errno, more bool) {
+func (b *base) push(c *conn, o *outgoing) (errno syscall.Errno, more bool) {
 	for left := sendMost; ; {
 		if len(o.head)+len(o.body) > 0 || o.n == 0 {
 			flags, tail := 0, o.tail
@@ -185,8 +208,8 @@ func (e *epoll) push(c *conn, o *outgoing) (errno syscall.Errno, more bool) {
 			if errno != 0 {
 				return errno, false
 			}
-			e.l.stats.Sends++
-			e.l.stats.SendBytes += uint64(n)
+			b.l.stats.Sends++
+			b.l.stats.SendBytes += uint64(n)
 			o.skip(n)
 			if n < asked {
 				return 0, false
@@ -200,8 +223,8 @@ func (e *epoll) push(c *conn, o *outgoing) (errno syscall.Errno, more bool) {
 			if n == 0 {
 				return unix.EIO, false // the file has become shorter
 			}
-			e.l.stats.Sends++
-			e.l.stats.SendBytes += uint64(n)
+			b.l.stats.Sends++
+			b.l.stats.SendBytes += uint64(n)
 			o.off += int64(n)
 			o.n -= int64(n)
 			// A short sendfile may be the end of its inner pipe rather than
@@ -218,23 +241,29 @@ func (e *epoll) push(c *conn, o *outgoing) (errno syscall.Errno, more bool) {
 }
 
 // resume goes on with the unfinished send of c. Loop goroutine. No allocation.
-func (e *epoll) resume(c *conn) {
+func (b *base) resume(c *conn) {
 	c.flags &^= resume
-	o := e.out.all[c.out]
+	o := b.out.all[c.out]
 	errno := o.err
 	if errno == 0 {
 		var more bool
-		errno, more = e.push(c, o)
+		errno, more = b.push(c, o)
 		if more {
 			c.flags |= resume
-			e.postpone(c)
+			b.postpone(c)
 			return
 		}
 		if errno == unix.EAGAIN || errno == 0 && !o.empty() {
+			b.own.blocked(c)
 			return
 		}
 	}
-	e.out.put(c.out)
+	b.finish(c, errno)
+}
+
+// finish completes the send of c.
+func (b *base) finish(c *conn, errno syscall.Errno) {
+	b.out.put(c.out)
 	c.flags &^= sending
 	if errno != 0 {
 		// EPIPE is not kept: it says that this side has ended, or that the peer
@@ -242,17 +271,17 @@ func (e *epoll) resume(c *conn) {
 		if errno != unix.EPIPE {
 			c.errno = int32(errno)
 		}
-		e.l.h.Sent(c.id, errno)
+		b.l.h.Sent(c.id, errno)
 		return
 	}
 	if c.flags&halfClose != 0 {
 		c.flags &^= halfClose
 		shutdownWrite(c.fd)
 	}
-	e.l.h.Sent(c.id, nil)
+	b.l.h.Sent(c.id, nil)
 }
 
-func (e *epoll) closeWrite(c *conn) {
+func (b *base) closeWrite(c *conn) {
 	if c.flags&sending != 0 {
 		c.flags |= halfClose
 		return

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -39,7 +40,9 @@ type ask struct {
 
 // TestEveryByteArrivesInOrder sends both ways over one connection, both ends on one
 // loop, whatever the sizes, places and limits.
-func TestEveryByteArrivesInOrder(t *testing.T) {
+func TestEveryByteArrivesInOrder(t *testing.T) { onEach(t, testEveryByteArrivesInOrder) }
+
+func testEveryByteArrivesInOrder(t *testing.T, o Options) {
 	content := noise(1<<20, 4)
 	f := file(t, content)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -51,7 +54,8 @@ func TestEveryByteArrivesInOrder(t *testing.T) {
 			// At least 500: a megabyte in single bytes shows nothing more.
 			return ask{rapid.IntRange(500, 70<<10).Draw(rt, "max"), rapid.IntRange(0, 2).Draw(rt, "where")}
 		}), 1, 6)
-		o := Options{RecvBuffer: rapid.SampledFrom([]int{1 << 10, 5000, 64 << 10}).Draw(rt, "buffer"), CPU: -1}
+		o := o
+		o.RecvBuffer, o.CPU = rapid.SampledFrom([]int{1 << 10, 5000, 64 << 10}).Draw(rt, "buffer"), -1
 		lo := ListenOptions{
 			NoDelay: true,
 			SndBuf:  rapid.SampledFrom([]int{0, 256 << 10}).Draw(rt, "send buffer"),
@@ -72,6 +76,8 @@ func exchange(t *rapid.T, content []byte, f *os.File, o Options, lo ListenOption
 	if err != nil {
 		t.Fatal(err)
 	}
+	runtime.LockOSThread() // a ring belongs to a thread
+	defer runtime.UnlockOSThread()
 	defer func() {
 		l.Stop()
 		if err := l.Run(); err != nil {
@@ -196,7 +202,10 @@ func exchange(t *rapid.T, content []byte, f *os.File, o Options, lo ListenOption
 // forgotten looks for an operation that could go on although neither the kernel nor
 // the loop has a note of it: the edge was lost. It asks the sockets themselves.
 func forgotten(l *Loop) (id ID, what string) {
-	e := l.be.(*epoll)
+	e, ok := l.be.(*epoll)
+	if !ok {
+		return forgottenInRing(l)
+	}
 	l.table.each(func(c *conn) {
 		if c.flags&(queued|connecting) != 0 {
 			return
@@ -219,6 +228,22 @@ func forgotten(l *Loop) (id ID, what string) {
 		}
 		if n, _ := unix.Poll(fds[1:], 0); n == 0 {
 			id, what = c.id, fmt.Sprintf("poll events %#x of %#x", fds[0].Revents, fds[0].Events)
+		}
+	})
+	return id, what
+}
+
+// forgottenInRing looks for an operation that neither the ring nor the loop knows of.
+func forgottenInRing(l *Loop) (id ID, what string) {
+	l.table.each(func(c *conn) {
+		switch {
+		case c.flags&queued != 0:
+		case c.flags&connecting != 0 && c.flags&polling == 0:
+			id, what = c.id, "a handshake"
+		case c.flags&armed != 0 && c.flags&taking == 0:
+			id, what = c.id, "a receive"
+		case c.flags&sending != 0 && c.flags&(giving|polling|resume) == 0:
+			id, what = c.id, "a send"
 		}
 	})
 	return id, what

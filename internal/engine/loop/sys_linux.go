@@ -71,12 +71,6 @@ func accept(fd int32, peer *unix.RawSockaddrAny) (int, syscall.Errno) {
 	}
 }
 
-// connect does not retry EINTR: an interrupted connect goes on in the background.
-func connect(fd int, sa unsafe.Pointer, size uint32) syscall.Errno {
-	_, _, e := syscall.RawSyscall(unix.SYS_CONNECT, uintptr(fd), uintptr(sa), uintptr(size))
-	return e
-}
-
 // closefd does not retry EINTR: Linux has released the descriptor by then.
 func closefd(fd int32) { syscall.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
 
@@ -84,20 +78,11 @@ func shutdownWrite(fd int32) {
 	syscall.RawSyscall(unix.SYS_SHUTDOWN, uintptr(fd), unix.SHUT_WR, 0)
 }
 
-func setsockopt(fd int32, level, name int, value unsafe.Pointer, size uintptr) syscall.Errno {
-	_, _, e := syscall.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), uintptr(level), uintptr(name),
-		uintptr(value), size, 0)
-	return e
-}
-
-func setInt(fd, level, name, value int) syscall.Errno {
-	v := int32(value)
-	return setsockopt(int32(fd), level, name, unsafe.Pointer(&v), unsafe.Sizeof(v))
-}
-
 func setLinger(fd int32, seconds int32) syscall.Errno {
 	v := unix.Linger{Onoff: 1, Linger: seconds}
-	return setsockopt(fd, unix.SOL_SOCKET, unix.SO_LINGER, unsafe.Pointer(&v), unsafe.Sizeof(v))
+	_, _, e := syscall.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_LINGER,
+		uintptr(unsafe.Pointer(&v)), unsafe.Sizeof(v), 0)
+	return e
 }
 
 // takeError reads and clears the pending error of a socket.
@@ -112,7 +97,7 @@ func takeError(fd int32) syscall.Errno {
 	return syscall.Errno(v)
 }
 
-func ring(fd int) {
+func wake(fd int) {
 	one := uint64(1)
 	syscall.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&one)), 8)
 }

@@ -15,6 +15,11 @@ type conn struct {
 	out   int32  // index in the outbox of the unfinished send
 	errno int32  // error that a send was told and a receive must still hear of
 	id    ID
+
+	// With io_uring:
+	flight int32  // most bytes of the open receive
+	at     uint32 // place of its entry
+	stash  int32  // bytes that are more than asked for
 }
 
 const (
@@ -27,11 +32,18 @@ const (
 	resume                 // the unfinished send waits for its turn, not for the kernel
 	queued                 // on the ready list of this or the next turn
 	halfClose              // CloseWrite waits for the end of the send
+
+	// With io_uring, operations that are open, in the queue or in the kernel:
+	taking  // receive
+	revoked // it is being cancelled
+	giving  // send
+	polling // poll for output
+	stashed // stash is valid
 )
 
 const (
 	slabBits = 9
-	slabSize = 1 << slabBits // 512 connections, 20 KiB
+	slabSize = 1 << slabBits // 512 connections, 24 KiB
 )
 
 // table maps IDs to connections. Slabs never move: a *conn stays valid while handlers

@@ -11,10 +11,16 @@ import (
 )
 
 func TestTimersExpireInOrderAndNeverEarly(t *testing.T) {
+	onEach(t, testTimersExpireInOrderAndNeverEarly)
+}
+
+func testTimersExpireInOrderAndNeverEarly(t *testing.T, o Options) {
 	for _, coarse := range []bool{false, true} {
 		s := &script{}
-		r := turn(t, made(t, Options{}, s))
-		r.l.be.(*epoll).coarse = coarse
+		r := turn(t, made(t, o, s))
+		if e, ok := r.l.be.(*epoll); ok {
+			e.coarse = coarse
+		}
 		start := clock.Now()
 		due := map[uint32]clock.Instant{}
 		for i, ms := range []int{30, 1, 12, 5, 12, 0, 2} {
@@ -47,8 +53,12 @@ func TestTimersExpireInOrderAndNeverEarly(t *testing.T) {
 }
 
 func TestTimersMayBeSetAndCancelledInsideExpired(t *testing.T) {
+	onEach(t, testTimersMayBeSetAndCancelledInsideExpired)
+}
+
+func testTimersMayBeSetAndCancelledInsideExpired(t *testing.T, o Options) {
 	s := &script{}
-	r := turn(t, made(t, Options{}, s))
+	r := turn(t, made(t, o, s))
 	var fired []uint32
 	var last clock.Instant
 	s.expired = func(key uint32, due clock.Instant) {
@@ -78,8 +88,12 @@ func TestTimersMayBeSetAndCancelledInsideExpired(t *testing.T) {
 
 // TestBacklogBoundsTheDelayInsideTheLoop checks the audit's arithmetic turn by turn.
 func TestBacklogBoundsTheDelayInsideTheLoop(t *testing.T) {
+	onEach(t, testBacklogBoundsTheDelayInsideTheLoop)
+}
+
+func testBacklogBoundsTheDelayInsideTheLoop(t *testing.T, o Options) {
 	s := &script{}
-	r := turn(t, made(t, Options{}, s))
+	r := turn(t, made(t, o, s))
 	id, c := r.peer(s, ListenOptions{})
 	var backlog time.Duration
 	var start clock.Instant

@@ -68,7 +68,9 @@ const (
 	bufferSize  = 4 << 10
 	bufferKept  = 64 << 10 // largest that is kept for the next one
 	buffersKept = 64
-	recvMost    = 64 << 10
+	// A loop with io_uring sends with the turn, so every answer of a turn is pending for a moment.
+	pendingsKept = 1024
+	recvMost     = 64 << 10
 
 	lingerTime  = 2 * time.Second
 	lingerBytes = 256 << 10
@@ -390,7 +392,7 @@ func (c *Carrier) putPending(p *pending) {
 		c.putResponse(p.response)
 	}
 	*p = pending{notes: p.notes[:0], text: p.text[:0], parts: parts{spans: p.parts.spans[:0]}}
-	if len(c.pendings) < buffersKept {
+	if len(c.pendings) < pendingsKept {
 		c.pendings = append(c.pendings, p)
 	}
 }

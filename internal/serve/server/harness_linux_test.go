@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,11 +16,31 @@ import (
 
 	"go.uber.org/goleak"
 
+	"tidemark.dev/internal/engine/ring"
 	"tidemark.dev/internal/ground/binlog"
 	"tidemark.dev/page"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(everyBackend{m}) }
+
+// everyBackend runs the tests once for each backend of the loops.
+type everyBackend struct{ m *testing.M }
+
+// backend is that of the loops of this pass.
+var backend = "epoll"
+
+func (e everyBackend) Run() (code int) {
+	code = e.m.Run()
+	r, err := ring.New(ring.Options{Entries: 8, Buffers: 16, BufferSize: 1 << 10})
+	if err != nil {
+		fmt.Println("not tested on io_uring:", err)
+		return code
+	}
+	r.Close()
+	backend = "io_uring"
+	fmt.Println("and once more on io_uring")
+	return max(code, e.m.Run())
+}
 
 var localhost = netip.MustParseAddrPort("127.0.0.1:0")
 
@@ -48,6 +69,7 @@ func serve(t testing.TB, set func(o *Options)) *site {
 	o.CacheValid = -1
 	o.ShutdownTimeout = patience
 	o.DeferAccept = false
+	o.Backend = backend
 	if set != nil {
 		set(&o)
 	}

@@ -200,7 +200,7 @@ func (s *Server) openLoop(site *h1.Site, index, cpu int) error {
 	if n := len(s.o.Loops); conns > 0 {
 		conns = (conns + n - 1) / n
 	}
-	l, err := loop.New(loop.Options{Backend: s.o.Backend, CPU: cpu, MaxConns: conns}, u.carrier)
+	l, err := loop.New(loop.Options{Backend: s.o.Backend, Batch: true, CPU: cpu, MaxConns: conns}, u.carrier)
 	if err != nil {
 		return fault.Wrap(fault.Config, err, "")
 	}
@@ -254,6 +254,9 @@ func vacant(at netip.AddrPort) error {
 
 // Addrs returns the addresses listened on, in the order of Options.Listen.
 func (s *Server) Addrs() []netip.AddrPort { return s.addrs }
+
+// Backend returns what the loops run on, and why that is not io_uring where Options.Backend asked to try it.
+func (s *Server) Backend() (name, fallback string) { return s.units[0].loop.Backend() }
 
 // Run serves until ctx ends, then stops gracefully: it accepts no more, finishes what is open with
 // Connection: close, and cuts what is left after Options.ShutdownTimeout. Everything is released when it

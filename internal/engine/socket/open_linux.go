@@ -1,4 +1,4 @@
-package loop
+package socket
 
 import (
 	"fmt"
@@ -16,7 +16,8 @@ import (
 // the kernel hands it out all the same (nginx uses the same value).
 const deferSeconds = 1
 
-const defaultBacklog = 4096
+// DefaultBacklog is ListenOptions.Backlog where that is 0.
+const DefaultBacklog = 4096
 
 // sockaddr is room for an address of either family.
 type sockaddr struct {
@@ -66,8 +67,8 @@ func getPort(p *uint16) uint16 {
 	return uint16(b[0])<<8 | uint16(b[1])
 }
 
-// addrOf reads an address the kernel wrote. It allocates for IPv6 with a scope only.
-func addrOf(a *unix.RawSockaddrAny) netip.AddrPort {
+// AddrOf reads an address the kernel wrote. It allocates for IPv6 with a scope only.
+func AddrOf(a *unix.RawSockaddrAny) netip.AddrPort {
 	switch a.Addr.Family {
 	case unix.AF_INET:
 		v := (*unix.RawSockaddrInet4)(unsafe.Pointer(a))
@@ -83,8 +84,8 @@ func addrOf(a *unix.RawSockaddrAny) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// localAddr asks the kernel for the own address of a socket; zero when it has none.
-func localAddr(fd int32) netip.AddrPort {
+// Local asks the kernel for the own address of a socket; zero when it has none.
+func Local(fd int32) netip.AddrPort {
 	var a unix.RawSockaddrAny
 	size := uint32(unix.SizeofSockaddrAny)
 	_, _, e := syscall.RawSyscall(unix.SYS_GETSOCKNAME, uintptr(fd),
@@ -92,20 +93,36 @@ func localAddr(fd int32) netip.AddrPort {
 	if e != 0 {
 		return netip.AddrPort{}
 	}
-	return addrOf(&a)
+	return AddrOf(&a)
 }
 
-// socket opens a TCP socket that never blocks and does not reach child processes.
-func socket(family int) (int, syscall.Errno) {
+// open opens a TCP socket that never blocks and does not reach child processes.
+func open(family int) (int, syscall.Errno) {
 	fd, _, e := syscall.RawSyscall(unix.SYS_SOCKET, uintptr(family),
 		unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
 	return int(fd), e
 }
 
+// bind and the calls below are raw, for none of them waits.
 func bind(fd int, p unsafe.Pointer, size uint32) syscall.Errno {
 	_, _, e := syscall.RawSyscall(unix.SYS_BIND, uintptr(fd), uintptr(p), uintptr(size))
 	return e
 }
+
+// connect does not retry EINTR: an interrupted connect goes on in the background.
+func connect(fd int, sa unsafe.Pointer, size uint32) syscall.Errno {
+	_, _, e := syscall.RawSyscall(unix.SYS_CONNECT, uintptr(fd), uintptr(sa), uintptr(size))
+	return e
+}
+
+func setInt(fd, level, name, value int) syscall.Errno {
+	v := int32(value)
+	_, _, e := syscall.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), uintptr(level), uintptr(name),
+		uintptr(unsafe.Pointer(&v)), unsafe.Sizeof(v), 0)
+	return e
+}
+
+func closefd(fd int) { syscall.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
 
 // step is one setting of a new socket and the name to report it by.
 type step struct {
@@ -127,12 +144,12 @@ func apply(fd int, steps []step) error {
 	return nil
 }
 
-// openListener returns a listening socket with SO_REUSEPORT and the address it got.
-func openListener(addr netip.AddrPort, o *ListenOptions) (fd int, actual netip.AddrPort, err error) {
+// Listen returns a listening socket with SO_REUSEPORT and the address it got.
+func Listen(addr netip.AddrPort, o *ListenOptions) (fd int, actual netip.AddrPort, err error) {
 	backlog := o.Backlog
 	switch {
 	case backlog == 0:
-		backlog = defaultBacklog
+		backlog = DefaultBacklog
 	case backlog < 0:
 		return -1, actual, fmt.Errorf("listen %v: negative backlog %d", addr, backlog)
 	}
@@ -141,13 +158,13 @@ func openListener(addr netip.AddrPort, o *ListenOptions) (fd int, actual netip.A
 	if err != nil {
 		return -1, actual, fmt.Errorf("listen: %w", err)
 	}
-	fd, e := socket(family)
+	fd, e := open(family)
 	if e != 0 {
 		return -1, actual, fmt.Errorf("listen %v: socket: %w", addr, e)
 	}
 	defer func() {
 		if err != nil {
-			closefd(int32(fd))
+			closefd(fd)
 			fd = -1
 		}
 	}()
@@ -172,28 +189,28 @@ func openListener(addr netip.AddrPort, o *ListenOptions) (fd int, actual netip.A
 	if _, _, e := syscall.RawSyscall(unix.SYS_LISTEN, uintptr(fd), uintptr(backlog), 0); e != 0 {
 		return fd, actual, fmt.Errorf("listen %v: %w", addr, e)
 	}
-	return fd, localAddr(int32(fd)), nil
+	return fd, Local(int32(fd)), nil
 }
 
-// openConnection begins a connection. done: it is finished already.
-func openConnection(o *ConnectOptions) (fd int, done bool, err error) {
+// Connect begins a connection. done: it is finished already. No allocation on success.
+func Connect(o *ConnectOptions) (fd int, done bool, err error) {
 	var to sockaddr
 	family, p, size, err := to.set(o.Remote)
 	if err != nil {
 		return -1, false, fmt.Errorf("connect: %w", err)
 	}
-	fd, e := socket(family)
+	fd, e := open(family)
 	if e != 0 {
 		return -1, false, os.NewSyscallError("socket", e)
 	}
 	if err := prepare(fd, family, o); err != nil {
-		closefd(int32(fd))
+		closefd(fd)
 		return -1, false, err
 	}
 	// EINTR: the handshake goes on and ends like any other.
 	e = connect(fd, p, size)
 	if e != 0 && e != unix.EINPROGRESS && e != unix.EINTR {
-		closefd(int32(fd))
+		closefd(fd)
 		return -1, false, os.NewSyscallError("connect", e)
 	}
 	return fd, e == 0, nil
