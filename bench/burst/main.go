@@ -70,6 +70,8 @@ func burst(ctx context.Context, args []string) (*result, error) {
 	if !full { // as other clients do: connections stay, as long as a workload can say
 		w.Sessions.KeepaliveShare, w.Sessions.Shortest, w.Sessions.Longest = 1, 255, 255
 	}
+	// Raw throughput over the kernel's own sockets, as other clients have them; the line is for rated loads.
+	w.Pacing.RecvBufferBytes, w.Pacing.SegmentBytes = 0, 0
 	sources, err := slot.LocalSources(address.Addr(), 0, 16)
 	if err != nil {
 		return nil, err
