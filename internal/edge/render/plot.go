@@ -94,14 +94,21 @@ func (s scale) at(v float64) float64 {
 // r1 keeps a tenth of a unit, which is less than a pixel.
 func r1(v float64) float64 { return math.Round(v*10) / 10 }
 
-// vertical is the scale of a y axis: lo at the bottom, hi at the top.
+// vertical is the scale of a y axis: lo at the bottom, hi at the top. What has no logarithm does not get one: a document
+// may hold anything.
 func vertical(lo, hi float64, log bool) scale {
+	if log && !(lo > 0) {
+		lo = 1
+	}
+	if log && !(hi > lo) {
+		hi = 10 * lo
+	}
 	return scale{lo: lo, hi: hi, from: plotInnerY2, to: plotTop, log: log}
 }
 
 // steps returns round numbers (1, 2 or 5 times a power of ten) from lo to hi, at most about n of them.
 func steps(lo, hi float64, n int) []float64 {
-	if hi <= lo || n < 1 {
+	if !(hi > lo) || n < 1 || math.IsInf(hi-lo, 0) {
 		return []float64{lo}
 	}
 	raw := (hi - lo) / float64(n)
@@ -114,8 +121,13 @@ func steps(lo, hi float64, n int) []float64 {
 		}
 	}
 	var out []float64
-	for i := math.Ceil(lo/step - 1e-9); i*step <= hi*(1+1e-9); i++ {
-		out = append(out, i*step)
+	first := math.Ceil(lo/step - 1e-9)
+	for i := range n + 2 { // counted, for beyond 2^53 one more is no more
+		v := (first + float64(i)) * step
+		if v > hi*(1+1e-9) {
+			break
+		}
+		out = append(out, v)
 	}
 	return out
 }
@@ -143,6 +155,9 @@ func linearTicks(s scale, n int) (out []tick) {
 // logTicks returns the decades, with 2 and 5 between them where there are few.
 func logTicks(s scale) (out []tick) {
 	decades := math.Log10(s.hi / s.lo)
+	if math.IsInf(decades, 0) || math.IsNaN(decades) {
+		return nil
+	}
 	for d := math.Floor(math.Log10(s.lo)); d <= math.Ceil(math.Log10(s.hi)); d++ {
 		for _, m := range []float64{1, 2, 5} {
 			v := m * math.Pow(10, d)

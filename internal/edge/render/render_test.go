@@ -286,6 +286,21 @@ func TestSteps(t *testing.T) {
 	})
 }
 
+// TestScalesEnd draws axes over what a document should not hold.
+func TestScalesEnd(t *testing.T) {
+	odd := []float64{math.Inf(-1), -1e300, -1, 0, 1e-300, 1, 1 << 60, 1<<60 + 1024, math.MaxFloat64, math.Inf(1), math.NaN()}
+	for _, lo := range odd {
+		for _, hi := range odd {
+			if n := len(steps(lo, hi, 5)); n > 7 {
+				t.Errorf("%d steps from %g to %g", n, lo, hi)
+			}
+			if n := len(logTicks(vertical(lo, hi, true))); n > 2000 {
+				t.Errorf("%d ticks from %g to %g", n, lo, hi)
+			}
+		}
+	}
+}
+
 func TestSpreadOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ys := rapid.SliceOfN(rapid.Float64Range(0, 200), 1, 8).Draw(t, "ys")
