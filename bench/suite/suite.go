@@ -76,11 +76,11 @@ type Options struct {
 type Suite struct {
 	Options
 	Built    map[string]string // programs made for this run
-	place    peers.Place
+	Place    peers.Place
 	paths    map[string][]string // of each list
 	checks   int                 // replies checked, for turns
 	versions map[string]string
-	say      func(format string, a ...any)
+	Say      func(format string, a ...any) // to people, while it runs
 }
 
 // Sample is one client's run against one server.
@@ -147,14 +147,14 @@ func (s *Suite) measure(ctx context.Context, sc Scenario) (out *Outcome, err err
 	var lanes []Lane
 	for i, l := range append([]Lane{sc.Reference}, sc.Lanes...) {
 		if running[l.Server] == nil {
-			p, err := s.place.Start(ctx, l.Server)
+			p, err := s.Start(ctx, s.Place, l.Server)
 			if err != nil && i == 0 {
 				return out, err
 			} else if err != nil {
 				out.Notes = append(out.Notes, err.Error())
 				continue
 			}
-			running[l.Server], s.versions[l.Server] = p, p.Version
+			running[l.Server] = p
 		}
 		warm, err := s.sample(ctx, sc, running[l.Server], l, min(s.Sample, time.Second/2))
 		if err == nil && warm.Fault != "" {
@@ -198,7 +198,7 @@ func (s *Suite) triple(ctx context.Context, sc Scenario, out *Outcome, running m
 		x.Round, x.Reference = round, reference
 		out.Samples = append(out.Samples, *x)
 		if x.Discarded != "" {
-			s.say("%s: %s: discarded: %s", sc.Name, sc.name(l), x.Discarded)
+			s.Say("%s: %s: discarded: %s", sc.Name, sc.name(l), x.Discarded)
 			return nil, nil
 		}
 		return x, nil
@@ -226,11 +226,11 @@ func (s *Suite) triple(ctx context.Context, sc Scenario, out *Outcome, running m
 			}
 			name := sc.name(l)
 			out.Pairs[name] = append(out.Pairs[name], p)
-			s.say("%-12s round %d  %-22s %7.2f us  %8.0f/s  %.3f of %s", sc.Name, round+1, name, out.micros(x), x.Rate(), p.CPU, out.Reference)
+			s.Say("%-12s round %d  %-22s %7.2f us  %8.0f/s  %.3f of %s", sc.Name, round+1, name, out.micros(x), x.Rate(), p.CPU, out.Reference)
 			return after, nil
 		}
 		before = nil // what was measured before the disturbance is no neighbour of what comes after
-		if err := s.quiet(ctx); err != nil {
+		if err := s.Quiet(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -238,11 +238,21 @@ func (s *Suite) triple(ctx context.Context, sc Scenario, out *Outcome, running m
 	return nil, nil
 }
 
-func (s *Suite) quiet(ctx context.Context) error {
+// Start starts a server at place and notes its version.
+func (s *Suite) Start(ctx context.Context, place peers.Place, name string) (*peers.Peer, error) {
+	p, err := place.Start(ctx, name)
+	if err == nil && p.Version != "" {
+		s.versions[name] = p.Version
+	}
+	return p, err
+}
+
+// Quiet waits until both cores were left alone for a second.
+func (s *Suite) Quiet(ctx context.Context) error {
 	if s.Smoke {
 		return nil
 	}
-	return quiet(ctx, [2]int{s.ServerCPU, s.ClientCPU}, s.Limit, s.Patience, func(why string) { s.say("waiting for a quiet machine: %s", why) })
+	return quiet(ctx, [2]int{s.ServerCPU, s.ClientCPU}, s.Limit, s.Patience, func(why string) { s.Say("waiting for a quiet machine: %s", why) })
 }
 
 // sample checks a reply and then runs the lane's client once.
@@ -306,7 +316,7 @@ func (s *Suite) sample(ctx context.Context, sc Scenario, server *peers.Peer, l L
 
 // run runs a client to its end.
 func (s *Suite) run(ctx context.Context, c target.Command, d time.Duration) (*target.Process, error) {
-	p, err := s.place.Keeper.Spawn(c)
+	p, err := s.Place.Keeper.Spawn(c)
 	if err != nil {
 		return nil, err
 	}
@@ -329,7 +339,7 @@ func (s *Suite) check(ctx context.Context, server *peers.Peer, list string) erro
 	paths := s.paths[list]
 	path := paths[s.checks*271%len(paths)] // a prime, so that turns reach every class
 	s.checks++
-	want, err := os.ReadFile(filepath.Join(s.place.Root, filepath.FromSlash(path)))
+	want, err := os.ReadFile(filepath.Join(s.Place.Root, filepath.FromSlash(path)))
 	if err != nil {
 		return err
 	}
