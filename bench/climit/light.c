@@ -3,12 +3,18 @@
    sequence in turn, checks status and length of every reply and throws the bodies
    away inside the kernel (MSG_TRUNC). Result: one line of JSON.
 
-   light [-c connections] [-d seconds] [-p depth] [-1] PORT LIST
+   light [-c connections] [-d seconds] [-p depth] [-1] [-r] [-i] PORT LIST
 
    -p  so many requests in one send, the next ones when all are answered
    -1  one request for each connection, which the server closes
+   -r  LIST holds whole requests and not paths
+   -i  one request on each connection, which then stays idle; a line is printed when
+       all are
+
    LIST is text: "paths entries", then as many lines "path length", then the sequence
-   as numbers of paths. */
+   as numbers of paths. With -r it is "requests", then for each in turn a line "length
+   size" and size bytes: the request as it is sent. A length below 0 asks for a body of
+   at least so many bytes: pages carry words of their own around a file. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HEAD_MAX = 4096, DEPTH_MAX = 64, EVENTS = 512 };
+enum { HEAD_MAX = 4096, DEPTH_MAX = 64, REQUEST_MAX = 1100, EVENTS = 512 };
 
 struct request {
 	char *bytes;
@@ -46,9 +52,9 @@ static struct {
 } count;
 
 static struct request *requests;
-static unsigned short *sequence;
+static unsigned *sequence;
 static long entries, place;
-static int depth = 1, single, ep;
+static int depth = 1, single, raw, idle, ep;
 static struct sockaddr_in server = {.sin_family = AF_INET};
 static char scratch[1 << 20]; /* never written: MSG_TRUNC only counts */
 
@@ -65,11 +71,33 @@ static double now(void)
 	return t.tv_sec + t.tv_nsec / 1e9;
 }
 
+static void read_requests(FILE *f, const char *name)
+{
+	if (fscanf(f, "%ld", &entries) != 1 || entries < 1)
+		die(name);
+	requests = calloc(entries, sizeof *requests);
+	sequence = calloc(entries, sizeof *sequence);
+	for (long i = 0; i < entries; i++) {
+		struct request *r = &requests[i];
+		if (fscanf(f, "%ld %d", &r->expected, &r->length) != 2 || fgetc(f) != '\n' || r->length < 1 || r->length > REQUEST_MAX)
+			die(name);
+		r->bytes = malloc(r->length);
+		if (fread(r->bytes, 1, r->length, f) != (size_t)r->length)
+			die(name);
+		sequence[i] = i;
+	}
+	fclose(f);
+}
+
 static void read_list(const char *name, int port)
 {
 	long paths;
 	FILE *f = fopen(name, "r");
-	if (!f || fscanf(f, "%ld %ld", &paths, &entries) != 2 || paths < 1 || paths > 65535 || entries < 1)
+	if (f && raw) {
+		read_requests(f, name);
+		return;
+	}
+	if (!f || fscanf(f, "%ld %ld", &paths, &entries) != 2 || paths < 1 || entries < 1)
 		die(name);
 	requests = calloc(paths, sizeof *requests);
 	sequence = calloc(entries, sizeof *sequence);
@@ -81,7 +109,7 @@ static void read_list(const char *name, int port)
 			path, port, single ? "Connection: close\r\n" : "");
 	}
 	for (long i = 0; i < entries; i++)
-		if (fscanf(f, "%hu", &sequence[i]) != 1 || sequence[i] >= paths)
+		if (fscanf(f, "%u", &sequence[i]) != 1 || sequence[i] >= paths)
 			die(name);
 	fclose(f);
 }
@@ -111,7 +139,7 @@ static void again(struct connection *c)
 /* ask sends the next batch. It is far smaller than a socket's buffer. */
 static void ask(struct connection *c)
 {
-	char b[DEPTH_MAX * 1100], *p = b;
+	char b[DEPTH_MAX * REQUEST_MAX], *p = b;
 	for (int i = 0; i < depth; i++) {
 		struct request *r = c->batch[i] = &requests[sequence[place]];
 		if (++place == entries)
@@ -152,7 +180,8 @@ static int take(struct connection *c)
 			const char *length = field(c->head, "content-length");
 			count.bad_status += atoi(c->head + 9) != 200;
 			c->body = length ? atol(length) : 0;
-			count.bad_length += c->body != c->batch[c->answered]->expected;
+			long expected = c->batch[c->answered]->expected;
+			count.bad_length += expected < 0 ? c->body < -expected : c->body != expected;
 			int n = end + 4 - c->head;
 			memmove(c->head, c->head + n, c->have -= n);
 		}
@@ -201,7 +230,7 @@ static void drain(struct connection *c, int hung_up)
 				return;
 			}
 		}
-		if (c->asked == c->answered && !single)
+		if (c->asked == c->answered && !single && !idle)
 			ask(c);
 		if (n < want && !hung_up)
 			return;
@@ -212,17 +241,19 @@ int main(int argc, char **argv)
 {
 	int connections = 64, option;
 	double seconds = 1;
-	while ((option = getopt(argc, argv, "c:d:p:1")) != -1) {
+	while ((option = getopt(argc, argv, "c:d:p:1ri")) != -1) {
 		switch (option) {
 		case 'c': connections = atoi(optarg); break;
 		case 'd': seconds = atof(optarg); break;
 		case 'p': depth = atoi(optarg); break;
 		case '1': single = 1; break;
+		case 'r': raw = 1; break;
+		case 'i': idle = 1; break;
 		default: return 1;
 		}
 	}
-	if (argc - optind != 2 || connections < 1 || depth < 1 || depth > DEPTH_MAX || (single && depth > 1)) {
-		fprintf(stderr, "usage: light [-c connections] [-d seconds] [-p depth] [-1] PORT LIST\n");
+	if (argc - optind != 2 || connections < 1 || depth < 1 || depth > DEPTH_MAX || (single && (depth > 1 || raw || idle))) {
+		fprintf(stderr, "usage: light [-c connections] [-d seconds] [-p depth] [-1] [-r] [-i] PORT LIST\n");
 		return 1;
 	}
 	server.sin_port = htons(atoi(argv[optind]));
@@ -252,6 +283,11 @@ int main(int argc, char **argv)
 			}
 		}
 		t = now();
+		if (idle == 1 && count.requests == (unsigned long)connections) {
+			puts("idle");
+			fflush(stdout);
+			idle = 2; /* said */
+		}
 	}
 	printf("{\"requests\": %lu, \"seconds\": %.6f, \"bytes\": %lu, \"connects\": %lu, \"reconnects\": %lu, "
 	       "\"bad_status\": %lu, \"bad_length\": %lu, \"bad_head\": %lu, \"broken\": %lu}\n",

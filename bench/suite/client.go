@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,6 +37,9 @@ func Light(connections int, more ...string) Client {
 		Name: name,
 		command: func(s *Suite, a netip.AddrPort, list string, d time.Duration) target.Command {
 			args := append([]string{"-c", strconv.Itoa(connections), "-d", seconds(d)}, more...)
+			if slices.Contains(Kinds(), filepath.Base(list)) {
+				args = append(args, "-r")
+			}
 			return target.Command{Path: s.Built["light"], Args: append(args, port(a), list)}
 		},
 		parse: parseJSON,

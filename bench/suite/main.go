@@ -174,6 +174,7 @@ func run(p *proc.Process, j Job, o Options) error {
 	if err != nil {
 		return err
 	}
+	s.name = j.Name
 	if err := s.Quiet(ctx); err != nil {
 		return err
 	}
@@ -229,7 +230,7 @@ func (s *Suite) Wanted(name string) bool { return s.Only == nil || s.Only.MatchS
 // Head describes the machine and the run. Versions of servers started later still
 // find their way into it.
 func (s *Suite) Head(ctx context.Context, title string) (Head, error) {
-	h := Head{Version: 1, Suite: title, Made: time.Now(), Smoke: s.Smoke, Software: s.versions}
+	h := Head{Version: 1, Name: s.name, Suite: title, Made: time.Now(), Smoke: s.Smoke, Software: s.versions}
 	var err error
 	if h.Host, err = sysinfo.Read(sysinfo.Live()); err != nil {
 		return h, err

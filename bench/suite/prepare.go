@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -77,20 +78,45 @@ func (s *Suite) files(ctx context.Context, root string) error {
 	if err != nil {
 		return err
 	}
+	if err := s.law(w, Mix, Dirs, entries); err != nil {
+		return err
+	}
+	for _, kind := range Kinds() {
+		if err := s.pages(w, kind); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// law writes a list of files by the law of the workload.
+func (s *Suite) law(w *workload.Workload, name string, dirs, entries int) error {
 	var paths []string
 	var sizes []int64
-	for i := range int64(Dirs * fileset.FilesPerDir) {
+	for i := range int64(dirs * fileset.FilesPerDir) {
 		f := fileset.FileAt(i)
 		paths, sizes = append(paths, f.String()), append(sizes, f.Size())
 	}
-	sampler, cursor, op := w.Sampler(Dirs, 1), workload.Cursor{Seed: Seed}, workload.Op{}
 	var sequence []int
-	for len(sequence) < entries {
-		if sampler.Next(&cursor, &op); op.Kind == workload.Static {
-			sequence = append(sequence, int(op.File.Index()))
+	for op := range draws(w, dirs, entries) {
+		sequence = append(sequence, int(op.File.Index()))
+	}
+	return s.write(name, paths, sizes, sequence)
+}
+
+// draws are the static operations of one slot.
+func draws(w *workload.Workload, dirs, n int) iter.Seq[workload.Op] {
+	return func(yield func(workload.Op) bool) {
+		sampler, cursor, op := w.Sampler(dirs, w.Users.Min), workload.Cursor{Seed: Seed}, workload.Op{}
+		for n > 0 {
+			if sampler.Next(&cursor, &op); op.Kind != workload.Static {
+				continue
+			}
+			if n--; !yield(op) {
+				return
+			}
 		}
 	}
-	return s.write(Mix, paths, sizes, sequence)
 }
 
 // write writes a list in the form climit/light.c reads, and for h2load as plain paths.

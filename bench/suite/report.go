@@ -14,6 +14,7 @@ import (
 // Head says where, when and of what a result was made.
 type Head struct {
 	Version  int               `json:"version"`
+	Name     string            `json:"-"` // of the files
 	Suite    string            `json:"suite"`
 	Made     time.Time         `json:"made"`
 	Smoke    bool              `json:"is_smoke,omitempty"` // nothing was discarded: the figures mean nothing
@@ -143,20 +144,7 @@ func (g Goal) figure(all []*Outcome) Figure {
 	if f.Spread = spread(ratios); f.N == 0 {
 		return f
 	}
-	reached := func(goal float64) bool {
-		if g.Rate {
-			return f.Median >= goal
-		}
-		return f.Median <= goal
-	}
-	switch {
-	case reached(g.Aim):
-		f.Verdict = "aim"
-	case reached(g.Must):
-		f.Verdict = "must"
-	default:
-		f.Verdict = "missed"
-	}
+	f.Verdict = judge(f.Median, f.N, g.Must, g.Aim, g.Rate)
 	return f
 }
 
@@ -174,7 +162,7 @@ func (o *Outcome) row(name string) row {
 	var micros, rates, server, client []float64
 	for i := range o.Samples {
 		x := &o.Samples[i]
-		if o.Client != "" && x.Server != name || o.Client == "" && x.Client != name {
+		if x.Lane != name {
 			continue
 		}
 		if x.Discarded != "" {

@@ -12,6 +12,7 @@ package suite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,13 +33,14 @@ import (
 type Lane struct {
 	Server string
 	Client Client
+	List   string // requests, if others than the scenario's
 }
 
 // Scenario compares lanes with a reference under the same requests.
 type Scenario struct {
 	Name      string // one word, for --only and for results
 	Title     string
-	List      string // requests: Mix, or the size in bytes of a single file
+	List      string // requests: Mix, one of Kinds, or the size in bytes of a single file
 	Reference Lane
 	Lanes     []Lane
 }
@@ -48,13 +50,24 @@ func (sc *Scenario) clients() bool {
 	return slices.ContainsFunc(sc.Lanes, func(l Lane) bool { return l.Client.Name != sc.Reference.Client.Name })
 }
 
-// name is what tells the lanes apart: the server, or else the client.
+// lists tells that it is requests that are compared, all to the same server.
+func (sc *Scenario) lists() bool {
+	return slices.ContainsFunc(sc.Lanes, func(l Lane) bool { return l.List != "" })
+}
+
+// name is what tells the lanes apart: the server, or else the client or the requests.
 func (sc *Scenario) name(l Lane) string {
-	if sc.clients() {
+	switch {
+	case sc.clients():
 		return l.Client.Name
+	case sc.lists():
+		return l.Server + ": " + sc.list(l)
 	}
 	return l.Server
 }
+
+// list is what a lane asks for.
+func (sc *Scenario) list(l Lane) string { return cmp.Or(l.List, sc.List) }
 
 // Options say how long and how carefully to measure.
 type Options struct {
@@ -78,13 +91,16 @@ type Suite struct {
 	Built    map[string]string // programs made for this run
 	Place    peers.Place
 	paths    map[string][]string // of each list
-	checks   int                 // replies checked, for turns
+	name     string
+	runs     int // of the product
+	checks   int // replies checked, for turns
 	versions map[string]string
 	Say      func(format string, a ...any) // to people, while it runs
 }
 
 // Sample is one client's run against one server.
 type Sample struct {
+	Lane      string `json:"lane"` // what tells it apart: server, client or requests
 	Server    string `json:"server"`
 	Client    string `json:"client"`
 	Round     int    `json:"round"`
@@ -155,6 +171,11 @@ func (s *Suite) measure(ctx context.Context, sc Scenario) (out *Outcome, err err
 				continue
 			}
 			running[l.Server] = p
+			if sc.lists() {
+				if err := s.tables(ctx, p); err != nil {
+					return out, err
+				}
+			}
 		}
 		warm, err := s.sample(ctx, sc, running[l.Server], l, min(s.Sample, time.Second/2))
 		if err == nil && warm.Fault != "" {
@@ -257,10 +278,10 @@ func (s *Suite) Quiet(ctx context.Context) error {
 
 // sample checks a reply and then runs the lane's client once.
 func (s *Suite) sample(ctx context.Context, sc Scenario, server *peers.Peer, l Lane, d time.Duration) (*Sample, error) {
-	if err := s.check(ctx, server, sc.List); err != nil {
+	if err := s.check(ctx, server, sc.list(l)); err != nil {
 		return nil, err
 	}
-	c := l.Client.command(s, server.Address, s.list(sc.List), d)
+	c := l.Client.command(s, server.Address, s.list(sc.list(l)), d)
 	c.Name, c.CPUs, c.Log = l.Client.Name, []int{s.ClientCPU}, filepath.Join(s.Work, "client.log")
 	if err := os.RemoveAll(c.Log); err != nil {
 		return nil, err
@@ -295,7 +316,7 @@ func (s *Suite) sample(ctx context.Context, sc Scenario, server *peers.Peer, l L
 	if err != nil {
 		return nil, err
 	}
-	x := &Sample{Server: l.Server, Client: l.Client.Name, ServerSeconds: own.Seconds(), ClientSeconds: (clientUser + clientSystem).Seconds()}
+	x := &Sample{Lane: sc.name(l), Server: l.Server, Client: l.Client.Name, ServerSeconds: own.Seconds(), ClientSeconds: (clientUser + clientSystem).Seconds()}
 	if x.Tally, err = l.Client.parse(output); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(output))
 	}
@@ -335,8 +356,13 @@ func (s *Suite) run(ctx context.Context, c target.Command, d time.Duration) (*ta
 
 // check asks for one file of the list, the next one each time, and compares status,
 // length and every byte. A foreign server on the port, or a broken cache, ends here.
+//
+// Pages are checked by the client alone: status, and that the file can be in them.
 func (s *Suite) check(ctx context.Context, server *peers.Peer, list string) error {
 	paths := s.paths[list]
+	if len(paths) == 0 {
+		return nil
+	}
 	path := paths[s.checks*271%len(paths)] // a prime, so that turns reach every class
 	s.checks++
 	want, err := os.ReadFile(filepath.Join(s.Place.Root, filepath.FromSlash(path)))
