@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 20s
 
-.PHONY: help build test race lint fuzz e2e bench bench-server bench-driver clean fmt
+.PHONY: help build test race lint fuzz e2e bench bench-server bench-driver bench-rated clean fmt
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -44,6 +44,9 @@ bench-server: ## measure the server beside others: bench/README.md
 
 bench-driver: ## measure the driver beside wrk and h2load
 	$(GO) run ./bench/driver --out=bench/results
+
+bench-rated: ## measure at line speed: slots of a driver core, server beside nginx
+	$(GO) run ./bench/rated --out=bench/results
 
 fmt: ## format the code
 	gofmt -w $$(git ls-files '*.go')
