@@ -3,13 +3,15 @@
    sequence in turn, checks status and length of every reply and throws the bodies
    away inside the kernel (MSG_TRUNC). Result: one line of JSON.
 
-   light [-c connections] [-d seconds] [-p depth] [-1] [-r] [-i] PORT LIST
+   light [-c connections] [-d seconds] [-p depth] [-1] [-r] [-i | -s] PORT LIST
 
    -p  so many requests in one send, the next ones when all are answered
    -1  one request for each connection, which the server closes
    -r  LIST holds whole requests and not paths
-   -i  one request on each connection, which then stays idle; a line is printed when
-       all are
+   -i  one request on each connection, which then stays idle
+   -s  steady: count from when each connection has had an answer, and keep all of them
+       open after the result, until killed
+   With both a line says "ready" when each connection has had its answer.
 
    LIST is text: "paths entries", then as many lines "path length", then the sequence
    as numbers of paths. With -r it is "requests", then for each in turn a line "length
@@ -40,6 +42,7 @@ struct request {
 struct connection {
 	int fd, connected;
 	int asked, answered; /* of the present batch */
+	int seen;            /* has had an answer, on this or an earlier socket */
 	int have;            /* bytes in head */
 	long body;           /* bytes of the present body still to come; -1: its head is awaited */
 	struct request *batch[DEPTH_MAX];
@@ -54,7 +57,8 @@ static struct {
 static struct request *requests;
 static unsigned *sequence;
 static long entries, place;
-static int depth = 1, single, raw, idle, ep;
+static int depth = 1, single, raw, idle, steady, ep;
+static int seen; /* connections that have had an answer */
 static struct sockaddr_in server = {.sin_family = AF_INET};
 static char scratch[1 << 20]; /* never written: MSG_TRUNC only counts */
 
@@ -230,6 +234,8 @@ static void drain(struct connection *c, int hung_up)
 				return;
 			}
 		}
+		if (c->asked == c->answered && !c->seen)
+			seen += c->seen = 1;
 		if (c->asked == c->answered && !single && !idle)
 			ask(c);
 		if (n < want && !hung_up)
@@ -241,7 +247,7 @@ int main(int argc, char **argv)
 {
 	int connections = 64, option;
 	double seconds = 1;
-	while ((option = getopt(argc, argv, "c:d:p:1ri")) != -1) {
+	while ((option = getopt(argc, argv, "c:d:p:1ris")) != -1) {
 		switch (option) {
 		case 'c': connections = atoi(optarg); break;
 		case 'd': seconds = atof(optarg); break;
@@ -249,11 +255,12 @@ int main(int argc, char **argv)
 		case '1': single = 1; break;
 		case 'r': raw = 1; break;
 		case 'i': idle = 1; break;
+		case 's': steady = 1; break;
 		default: return 1;
 		}
 	}
-	if (argc - optind != 2 || connections < 1 || depth < 1 || depth > DEPTH_MAX || (single && (depth > 1 || raw || idle))) {
-		fprintf(stderr, "usage: light [-c connections] [-d seconds] [-p depth] [-1] [-r] [-i] PORT LIST\n");
+	if (argc - optind != 2 || connections < 1 || depth < 1 || depth > DEPTH_MAX || (single && (depth > 1 || raw || idle)) || (idle && steady)) {
+		fprintf(stderr, "usage: light [-c connections] [-d seconds] [-p depth] [-1] [-r] [-i | -s] PORT LIST\n");
 		return 1;
 	}
 	server.sin_port = htons(atoi(argv[optind]));
@@ -261,7 +268,8 @@ int main(int argc, char **argv)
 	read_list(argv[optind + 1], atoi(argv[optind]));
 	ep = epoll_create1(0);
 	struct connection *all = calloc(connections, sizeof *all);
-	double begun = now(), end = begun + seconds, t = begun;
+	int ready = !idle && !steady;
+	double begun = now(), end = begun + (ready ? seconds : 60), t = begun;
 	for (int i = 0; i < connections; i++)
 		open_connection(&all[i]);
 	while (t < end) {
@@ -283,14 +291,21 @@ int main(int argc, char **argv)
 			}
 		}
 		t = now();
-		if (idle == 1 && count.requests == (unsigned long)connections) {
-			puts("idle");
+		if (!ready && seen == connections) {
+			ready = 1;
+			puts("ready");
 			fflush(stdout);
-			idle = 2; /* said */
+			memset(&count, 0, sizeof count);
+			begun = t;
+			end = t + seconds;
 		}
 	}
 	printf("{\"requests\": %lu, \"seconds\": %.6f, \"bytes\": %lu, \"connects\": %lu, \"reconnects\": %lu, "
 	       "\"bad_status\": %lu, \"bad_length\": %lu, \"bad_head\": %lu, \"broken\": %lu}\n",
 		count.requests, t - begun, count.bytes, count.connects, count.reconnects,
 		count.bad_status, count.bad_length, count.bad_head, count.broken);
+	if (steady) {
+		fflush(stdout);
+		pause();
+	}
 }

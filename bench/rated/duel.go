@@ -81,7 +81,7 @@ func (r *rated) target(ctx context.Context, name string, load int) error {
 	d := &duel{Name: name, What: "us/op"}
 	err = r.fight(d, "nginx", "tidemark", func(server string) (bout, error) {
 		x, err := r.Undisturbed(ctx, suite.Product{
-			Name: name, Server: server, Root: r.root, Workload: path, Load: load, Window: r.window, More: more,
+			Name: name, Server: server, Root: r.place.Root, Workload: path, Load: load, Window: r.window, More: more,
 			Limit: 9*(r.window+20*time.Second+time.Duration(load)*2*time.Millisecond) + time.Minute,
 		})
 		if err != nil {
@@ -131,9 +131,7 @@ func (r *rated) quota(ctx context.Context) error {
 
 // held is one search against a server in the group.
 func (r *rated) held(ctx context.Context, group *group, name string) (b bout, err error) {
-	place := r.Place
-	place.Root, place.Dirs = r.root, dirs
-	server, err := r.Start(ctx, place, name)
+	server, err := r.Start(ctx, r.place, name)
 	if err != nil {
 		return b, err
 	}

@@ -9,13 +9,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"time"
 
+	"tidemark.dev/bench/peers"
 	"tidemark.dev/bench/suite"
-	"tidemark.dev/internal/drive/fill"
-	"tidemark.dev/internal/drive/run"
 	"tidemark.dev/internal/edge/proc"
 )
 
@@ -34,9 +32,6 @@ const usage = `
   names for --only: slots-stay slots-sessions target-5510 target-2110 quota
 `
 
-// dirs is the file set of a quick run: 102 MB.
-const dirs = 20
-
 // rated is the suite's options and what it measures.
 type rated struct {
 	window     time.Duration
@@ -46,7 +41,7 @@ type rated struct {
 	*suite.Suite
 	report suite.Report
 	data   data
-	root   string // document root with the contents the product expects
+	place  peers.Place // with the contents the product expects
 }
 
 // data is everything that was measured.
@@ -80,17 +75,16 @@ func (r *rated) run(ctx context.Context, s *suite.Suite) (suite.Result, error) {
 		r.window, r.cap = time.Second, 200
 	}
 	r.data.WindowSeconds, r.data.Congestion = r.window.Seconds(), r.congestion
-	r.root = filepath.Join(s.Work, "rated")
-	if _, err := fill.Create(ctx, r.root, fill.Plan{Dirs: dirs, Seed: run.DefaultFileSeed}, nil); err != nil {
+	var err error
+	if r.place, err = s.ProductPlace(ctx); err != nil {
 		return nil, err
 	}
-	var err error
 	if r.report.Head, err = s.Head(ctx, "Suite rated"); err != nil {
 		return nil, err
 	}
-	r.report.Method = fmt.Sprintf("Runs of `tidemark bench`, windows of %v, three to a run, server on core %d, drivers on core %d, loopback, files of %d directories.\n"+
+	r.report.Method = fmt.Sprintf("Runs of `tidemark bench`, windows of %v, three to a run, server on core %d, drivers on core %d, loopback.\n"+
 		"A run counts if its windows were valid and, during each, nothing else used more than %.0f %% of a core. Cells give **median** [lowest-highest].",
-		r.window, s.ServerCPU, s.ClientCPU, dirs, 100*s.Limit)
+		r.window, s.ServerCPU, s.ClientCPU, 100*s.Limit)
 	err = r.all(ctx)
 	r.report.Data = &r.data
 	if len(r.data.Climbs)+len(r.data.Series) == 0 {

@@ -83,12 +83,10 @@ func (r *rated) slots(ctx context.Context) error {
 }
 
 func (r *rated) climb(ctx context.Context, c *climb, path string, begin int, first bool) error {
-	place := r.Place
-	place.Root, place.Dirs = r.root, dirs
-	server, err := r.Start(ctx, place, "C io_uring")
+	server, err := r.Start(ctx, r.place, "C io_uring")
 	if err != nil {
 		r.note("%v", err)
-		if server, err = r.Start(ctx, place, "C epoll"); err != nil {
+		if server, err = r.Start(ctx, r.place, "C epoll"); err != nil {
 			return err
 		}
 	}

@@ -81,7 +81,7 @@ func Command(p *proc.Process, j Job) int {
 	}
 	o, err := parse(p.Args, j)
 	if err == nil {
-		err = run(p, j, o)
+		err = perform(p, j, o)
 	}
 	switch {
 	case errors.Is(err, errUsage):
@@ -149,7 +149,7 @@ func parse(args []string, j Job) (Options, error) {
 	return o, nil
 }
 
-func run(p *proc.Process, j Job, o Options) error {
+func perform(p *proc.Process, j Job, o Options) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
@@ -205,7 +205,7 @@ func (s *Suite) Scenarios(ctx context.Context, title string, scenarios []Scenari
 			continue
 		}
 		out, err := s.measure(ctx, sc)
-		if len(out.Samples) > 0 {
+		if len(out.Samples) > 0 || len(out.Notes) > 0 { // why nothing was measured belongs into the document, too
 			d.Scenarios = append(d.Scenarios, out)
 		}
 		if err != nil {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"tidemark.dev/bench/peers"
@@ -60,19 +59,6 @@ func newSuite(ctx context.Context, o Options, caddy bool, keeper *target.Keeper,
 func (s *Suite) files(ctx context.Context, root string) error {
 	if _, err := fill.Create(ctx, root, fill.Plan{Dirs: Dirs, Seed: Seed}, nil); err != nil {
 		return err
-	}
-	if err := os.MkdirAll(filepath.Join(root, "size"), 0o755); err != nil {
-		return err
-	}
-	for _, n := range Sizes() {
-		name := strconv.Itoa(n)
-		body := bytes.Repeat([]byte("All bytes of this file are alike in number and in kind: 64.....\n"), n/64+1)[:n]
-		if err := os.WriteFile(filepath.Join(root, "size", name), body, 0o644); err != nil {
-			return err
-		}
-		if err := s.write(name, []string{"/size/" + name}, []int64{int64(n)}, []int{0}); err != nil {
-			return err
-		}
 	}
 	w, err := workload.Preset("web99")
 	if err != nil {
@@ -158,7 +144,7 @@ func (s *Suite) build(ctx context.Context, caddy bool) error {
 			return err
 		}
 	}
-	for name, source := range map[string]string{"light": "light.c", "limit-epoll": "epoll.c", "limit-uring": "uring.c"} {
+	for name, source := range map[string]string{"light": "light.c", "limit-epoll": "epoll.c", "limit-uring": "uring.c", "cached": "cached.c"} {
 		if err := program(name, s.path("climit"), "gcc", "-O2", "-Wall", "-o", "OUT", source); err != nil {
 			return err
 		}

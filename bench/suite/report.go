@@ -186,6 +186,12 @@ func (o *Outcome) row(name string) row {
 // Markdown writes the document for people.
 func (d *Document) Markdown(w io.Writer) {
 	d.top(w)
+	d.Body(w)
+	d.bottom(w)
+}
+
+// Body writes goals and scenarios.
+func (d *Document) Body(w io.Writer) {
 	fmt.Fprintf(w, "Server on core %d, client on core %d, loopback. Samples of %g s, %d rounds.\n\n", d.Options.ServerCPU, d.Options.ClientCPU,
 		d.Options.SampleSeconds, d.Options.Rounds)
 	fmt.Fprintf(w, `Processor time is that of the whole process tree (user and system) for each request. Each ratio is a sample over the mean of the reference samples just before
@@ -205,7 +211,16 @@ saw a fault.
 	for _, o := range d.Scenarios {
 		o.markdown(w)
 	}
-	d.bottom(w)
+}
+
+// Scenario is the outcome of that name, or nil.
+func (d *Document) Scenario(name string) *Outcome {
+	for _, o := range d.Scenarios {
+		if o.Name == name {
+			return o
+		}
+	}
+	return nil
 }
 
 // Files has none.

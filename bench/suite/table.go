@@ -65,6 +65,9 @@ func figure(v float64, decimals int) string {
 	return fmt.Sprintf("%.*f", decimals, v)
 }
 
+// Plain writes the median alone.
+func (v Value) Plain(decimals int) string { return figure(v.Median, decimals) }
+
 // Judge fills in the verdict.
 func (g Reached) Judge(v Value) Reached {
 	g.Value = v
