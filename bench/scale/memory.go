@@ -86,7 +86,7 @@ func (s *scaling) memory(ctx context.Context, m *suite.Suite, r *result) error {
 // atRest measures a server.
 func (s *scaling) atRest(ctx context.Context, m *suite.Suite, name string) (x *memory, err error) {
 	place := m.Place
-	place.Connections = int(s.idle) + 1000
+	place.Connections = room(s.idle)
 	server, err := m.Start(ctx, place, name)
 	if err != nil {
 		return nil, err
