@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 20s
 
-.PHONY: help build test race lint fuzz e2e e2e-uring bench bench-server bench-driver clean fmt
+.PHONY: help build test race lint fuzz e2e e2e-uring bench bench-server bench-driver bench-rated bench-scale bench-fileset clean fmt
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -47,6 +47,15 @@ bench-server: ## measure the server beside others: bench/README.md
 
 bench-driver: ## measure the driver beside wrk and h2load
 	$(GO) run ./bench/driver --out=bench/results
+
+bench-rated: ## measure at line speed: slots of a driver core, server beside nginx
+	$(GO) run ./bench/rated --out=bench/results
+
+bench-scale: ## measure the cost of a request against connections, sets and sizes, and memory
+	$(GO) run ./bench/scale --out=bench/results
+
+bench-fileset: ## measure writing and verifying file sets beside dd
+	$(GO) run ./bench/fileset --out=bench/results
 
 fmt: ## format the code
 	gofmt -w $$(git ls-files '*.go')

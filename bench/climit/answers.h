@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CLASSES = 4, NUMBERS = 9, MAX_DIRS = 1000, MAX_CONNECTIONS = 8192, REQUEST_MAX = 2048 };
+enum { CLASSES = 4, NUMBERS = 9, MAX_DIRS = 1000, MAX_CONNECTIONS = 1 << 16, REQUEST_MAX = 2048 };
 
 struct answer {
 	const char *bytes;

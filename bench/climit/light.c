@@ -3,12 +3,20 @@
    sequence in turn, checks status and length of every reply and throws the bodies
    away inside the kernel (MSG_TRUNC). Result: one line of JSON.
 
-   light [-c connections] [-d seconds] [-p depth] [-1] PORT LIST
+   light [-c connections] [-d seconds] [-p depth] [-1] [-r] [-i | -s] PORT LIST
 
    -p  so many requests in one send, the next ones when all are answered
    -1  one request for each connection, which the server closes
+   -r  LIST holds whole requests and not paths
+   -i  one request on each connection, which then stays idle
+   -s  steady: count from when each connection has had an answer, and keep all of them
+       open after the result, until killed
+   With both a line says "ready" when each connection has had its answer.
+
    LIST is text: "paths entries", then as many lines "path length", then the sequence
-   as numbers of paths. */
+   as numbers of paths. With -r it is "requests", then for each in turn a line "length
+   size" and size bytes: the request as it is sent. A length below 0 asks for a body of
+   at least so many bytes: pages carry words of their own around a file. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,7 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HEAD_MAX = 4096, DEPTH_MAX = 64, EVENTS = 512 };
+enum { HEAD_MAX = 4096, DEPTH_MAX = 64, REQUEST_MAX = 1100, EVENTS = 512 };
 
 struct request {
 	char *bytes;
@@ -34,6 +42,7 @@ struct request {
 struct connection {
 	int fd, connected;
 	int asked, answered; /* of the present batch */
+	int seen;            /* has had an answer, on this or an earlier socket */
 	int have;            /* bytes in head */
 	long body;           /* bytes of the present body still to come; -1: its head is awaited */
 	struct request *batch[DEPTH_MAX];
@@ -46,9 +55,10 @@ static struct {
 } count;
 
 static struct request *requests;
-static unsigned short *sequence;
+static unsigned *sequence;
 static long entries, place;
-static int depth = 1, single, ep;
+static int depth = 1, single, raw, idle, steady, ep;
+static int seen; /* connections that have had an answer */
 static struct sockaddr_in server = {.sin_family = AF_INET};
 static char scratch[1 << 20]; /* never written: MSG_TRUNC only counts */
 
@@ -65,11 +75,33 @@ static double now(void)
 	return t.tv_sec + t.tv_nsec / 1e9;
 }
 
+static void read_requests(FILE *f, const char *name)
+{
+	if (fscanf(f, "%ld", &entries) != 1 || entries < 1)
+		die(name);
+	requests = calloc(entries, sizeof *requests);
+	sequence = calloc(entries, sizeof *sequence);
+	for (long i = 0; i < entries; i++) {
+		struct request *r = &requests[i];
+		if (fscanf(f, "%ld %d", &r->expected, &r->length) != 2 || fgetc(f) != '\n' || r->length < 1 || r->length > REQUEST_MAX)
+			die(name);
+		r->bytes = malloc(r->length);
+		if (fread(r->bytes, 1, r->length, f) != (size_t)r->length)
+			die(name);
+		sequence[i] = i;
+	}
+	fclose(f);
+}
+
 static void read_list(const char *name, int port)
 {
 	long paths;
 	FILE *f = fopen(name, "r");
-	if (!f || fscanf(f, "%ld %ld", &paths, &entries) != 2 || paths < 1 || paths > 65535 || entries < 1)
+	if (f && raw) {
+		read_requests(f, name);
+		return;
+	}
+	if (!f || fscanf(f, "%ld %ld", &paths, &entries) != 2 || paths < 1 || entries < 1)
 		die(name);
 	requests = calloc(paths, sizeof *requests);
 	sequence = calloc(entries, sizeof *sequence);
@@ -81,7 +113,7 @@ static void read_list(const char *name, int port)
 			path, port, single ? "Connection: close\r\n" : "");
 	}
 	for (long i = 0; i < entries; i++)
-		if (fscanf(f, "%hu", &sequence[i]) != 1 || sequence[i] >= paths)
+		if (fscanf(f, "%u", &sequence[i]) != 1 || sequence[i] >= paths)
 			die(name);
 	fclose(f);
 }
@@ -111,7 +143,7 @@ static void again(struct connection *c)
 /* ask sends the next batch. It is far smaller than a socket's buffer. */
 static void ask(struct connection *c)
 {
-	char b[DEPTH_MAX * 1100], *p = b;
+	char b[DEPTH_MAX * REQUEST_MAX], *p = b;
 	for (int i = 0; i < depth; i++) {
 		struct request *r = c->batch[i] = &requests[sequence[place]];
 		if (++place == entries)
@@ -152,7 +184,8 @@ static int take(struct connection *c)
 			const char *length = field(c->head, "content-length");
 			count.bad_status += atoi(c->head + 9) != 200;
 			c->body = length ? atol(length) : 0;
-			count.bad_length += c->body != c->batch[c->answered]->expected;
+			long expected = c->batch[c->answered]->expected;
+			count.bad_length += expected < 0 ? c->body < -expected : c->body != expected;
 			int n = end + 4 - c->head;
 			memmove(c->head, c->head + n, c->have -= n);
 		}
@@ -201,7 +234,9 @@ static void drain(struct connection *c, int hung_up)
 				return;
 			}
 		}
-		if (c->asked == c->answered && !single)
+		if (c->asked == c->answered && !c->seen)
+			seen += c->seen = 1;
+		if (c->asked == c->answered && !single && !idle)
 			ask(c);
 		if (n < want && !hung_up)
 			return;
@@ -212,17 +247,20 @@ int main(int argc, char **argv)
 {
 	int connections = 64, option;
 	double seconds = 1;
-	while ((option = getopt(argc, argv, "c:d:p:1")) != -1) {
+	while ((option = getopt(argc, argv, "c:d:p:1ris")) != -1) {
 		switch (option) {
 		case 'c': connections = atoi(optarg); break;
 		case 'd': seconds = atof(optarg); break;
 		case 'p': depth = atoi(optarg); break;
 		case '1': single = 1; break;
+		case 'r': raw = 1; break;
+		case 'i': idle = 1; break;
+		case 's': steady = 1; break;
 		default: return 1;
 		}
 	}
-	if (argc - optind != 2 || connections < 1 || depth < 1 || depth > DEPTH_MAX || (single && depth > 1)) {
-		fprintf(stderr, "usage: light [-c connections] [-d seconds] [-p depth] [-1] PORT LIST\n");
+	if (argc - optind != 2 || connections < 1 || depth < 1 || depth > DEPTH_MAX || (single && (depth > 1 || raw || idle)) || (idle && steady)) {
+		fprintf(stderr, "usage: light [-c connections] [-d seconds] [-p depth] [-1] [-r] [-i | -s] PORT LIST\n");
 		return 1;
 	}
 	server.sin_port = htons(atoi(argv[optind]));
@@ -230,7 +268,8 @@ int main(int argc, char **argv)
 	read_list(argv[optind + 1], atoi(argv[optind]));
 	ep = epoll_create1(0);
 	struct connection *all = calloc(connections, sizeof *all);
-	double begun = now(), end = begun + seconds, t = begun;
+	int ready = !idle && !steady;
+	double begun = now(), end = begun + (ready ? seconds : 60), t = begun;
 	for (int i = 0; i < connections; i++)
 		open_connection(&all[i]);
 	while (t < end) {
@@ -252,9 +291,21 @@ int main(int argc, char **argv)
 			}
 		}
 		t = now();
+		if (!ready && seen == connections) {
+			ready = 1;
+			puts("ready");
+			fflush(stdout);
+			memset(&count, 0, sizeof count);
+			begun = t;
+			end = t + seconds;
+		}
 	}
 	printf("{\"requests\": %lu, \"seconds\": %.6f, \"bytes\": %lu, \"connects\": %lu, \"reconnects\": %lu, "
 	       "\"bad_status\": %lu, \"bad_length\": %lu, \"bad_head\": %lu, \"broken\": %lu}\n",
 		count.requests, t - begun, count.bytes, count.connects, count.reconnects,
 		count.bad_status, count.bad_length, count.bad_head, count.broken);
+	if (steady) {
+		fflush(stdout);
+		pause();
+	}
 }

@@ -4,6 +4,7 @@
 #include "answers.h"
 #include <linux/io_uring.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 enum { ENTRIES = 4096, BUFFERS = 4096 /* a power of two */, GROUP = 1 };
@@ -133,7 +134,9 @@ static void set_up(void)
 	for (unsigned i = 0; i < p.sq_entries; i++)
 		((unsigned *)(r + p.sq_off.array))[i] = i;
 
-	struct io_uring_rsrc_register files = {.nr = MAX_CONNECTIONS, .flags = IORING_RSRC_REGISTER_SPARSE};
+	struct rlimit most; /* also of the ring's own file table */
+	getrlimit(RLIMIT_NOFILE, &most);
+	struct io_uring_rsrc_register files = {.nr = most.rlim_cur < MAX_CONNECTIONS ? most.rlim_cur : MAX_CONNECTIONS, .flags = IORING_RSRC_REGISTER_SPARSE};
 	if (syscall(__NR_io_uring_register, ring, IORING_REGISTER_FILES2, &files, sizeof files) < 0)
 		die("file table");
 	buffers = map((size_t)BUFFERS * REQUEST_MAX, -1);

@@ -6,6 +6,7 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,11 +29,14 @@ var ErrMissing = errors.New("not installed")
 
 // Place is where peers run.
 type Place struct {
-	Source string            // directory of the configurations
-	Work   string            // directory for what they write; one directory below it for each peer
-	Root   string            // document root, absolute
-	Dirs   int               // directories of the file set in it
-	CPU    int               // the core they run on
+	Source string // directory of the configurations
+	Work   string // directory for what they write; one directory below it for each peer
+	Root   string // document root, absolute
+	Dirs   int    // directories of the file set in it
+	CPU    int    // the core they run on
+
+	Connections int // they must hold, 0 for 8192
+
 	Built  map[string]string // paths of programs built for this run: tidemark, tidemark-cgi, caddy, limit-epoll, limit-uring
 	Keeper *target.Keeper
 }
@@ -57,6 +61,15 @@ type values struct {
 	Modules string // of Apache
 	Super   bool   // running as root
 }
+
+// descriptors is the limit of one process; OpenFiles is what connections leave of it.
+const descriptors = 20_000
+
+// OpenFiles is how many open files a cache may keep.
+func (v values) OpenFiles() int { return max(1000, descriptors-v.Connections-500) }
+
+// Descriptors is the limit of one process.
+func (v values) Descriptors() int { return descriptors }
 
 // kind is how one server is started.
 type kind struct {
@@ -109,6 +122,7 @@ func (p Place) Start(ctx context.Context, name string) (*Peer, error) {
 // prepare writes the configuration of a peer and returns it, not yet running, with
 // the commands that run it: those of a server behind it first.
 func (p Place) prepare(ctx context.Context, name string) (*Peer, []target.Command, error) {
+	p.Connections = cmp.Or(p.Connections, 8192)
 	dir := filepath.Join(p.Work, strings.ReplaceAll(strings.ToLower(name), " ", "-"))
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		return nil, nil, err
@@ -180,7 +194,7 @@ func (p Place) prepare(ctx context.Context, name string) (*Peer, []target.Comman
 // kit prepares a whole server with its dynamic pages.
 func (p Place) kit(ctx context.Context, name, kitName, dir string) (*Peer, []target.Command, error) {
 	k, err := kit.Write(ctx, kitName, kit.Spec{
-		Root: p.Root, Dir: dir, CPUs: []int{p.CPU}, Connections: 8192, Self: p.Built["tidemark"], CGI: p.Built["tidemark-cgi"],
+		Root: p.Root, Dir: dir, CPUs: []int{p.CPU}, Connections: p.Connections, Self: p.Built["tidemark"], CGI: p.Built["tidemark-cgi"],
 	})
 	if err != nil {
 		return nil, nil, err

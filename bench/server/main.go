@@ -25,6 +25,16 @@ func versus(name, title, list string, c suite.Client, reference string, servers 
 	return sc
 }
 
+// pages compares pages of our server with the static mix of the same server.
+func pages(name, title string, c suite.Client, lists ...string) suite.Scenario {
+	const server = "tidemark pages"
+	sc := suite.Scenario{Name: name, Title: title, List: suite.Mix, Reference: suite.Lane{Server: server, Client: c}}
+	for _, l := range lists {
+		sc.Lanes = append(sc.Lanes, suite.Lane{Server: server, Client: c, List: l})
+	}
+	return sc
+}
+
 func scenarios() []suite.Scenario {
 	const mix = "web99 static mix, 20 directories"
 	list := []suite.Scenario{
@@ -35,6 +45,8 @@ func scenarios() []suite.Scenario {
 		versus("mix-h2load", mix, suite.Mix, suite.H2load(64), "nginx", "tidemark", "lighttpd"),
 		versus("lighttpd", mix+", against lighttpd", suite.Mix, suite.Light(64), "lighttpd", "tidemark"),
 		versus("limit-epoll", mix+", against the C limit with epoll", suite.Mix, suite.Light(64), "C epoll", "tidemark epoll"),
+		versus("engine-64", mix+", one engine against the other", suite.Mix, suite.Light(64), "tidemark epoll", "tidemark io_uring"),
+		versus("engine-1000", mix+", one engine against the other", suite.Mix, suite.Light(1000), "tidemark epoll", "tidemark io_uring"),
 		versus("limit-uring", mix+", against the C limit with io_uring", suite.Mix, suite.Light(64), "C io_uring", "tidemark io_uring"),
 	}
 	for _, n := range suite.Sizes() {
@@ -42,6 +54,8 @@ func scenarios() []suite.Scenario {
 		list = append(list, versus("size-"+size, "One file of "+size+" bytes", size, suite.Light(64), "nginx", "tidemark", "h2o"))
 	}
 	return append(list,
+		pages("pages", "Pages beside the same files served static", suite.Light(64), "get", "cad", "post"),
+		pages("commands", "What is rare, beside the static mix: a process for each request, new tables, the post log", suite.Light(1), "cgi", "reset", "fetch"),
 		versus("pipeline", "One file of 1024 bytes, 16 requests in one send", "1024", suite.Light(64, "-p", "16"), "nginx", "tidemark", "lighttpd", "h2o"),
 		versus("full", "web99 with all pages; nginx with the same pages behind FastCGI", suite.Mix, suite.Burst(64, 16, true), "nginx FastCGI", "tidemark pages"),
 		versus("short", mix+", one request for each connection", suite.Mix, suite.Light(64, "-1"), "nginx", "tidemark", "lighttpd", "h2o", "C epoll"),
@@ -64,6 +78,14 @@ func goals() []suite.Goal {
 		list = append(list, suite.Goal{
 			Measure: "file of " + size + " bytes, vs the better of nginx and h2o", Scenario: "size-" + size, Lane: "tidemark", BetterOf: "h2o",
 			Must: 1.03, Aim: 0.70,
+		})
+	}
+	for _, g := range []struct {
+		kind string
+		goal float64
+	}{{"get", 1.3}, {"cad", 1.3}, {"post", 2}} {
+		list = append(list, suite.Goal{
+			Measure: "page " + g.kind + " vs the same files served static", Scenario: "pages", Lane: "tidemark pages: " + g.kind, Must: g.goal, Aim: g.goal,
 		})
 	}
 	return append(list, suite.Goal{

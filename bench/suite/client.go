@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -26,6 +28,7 @@ type Client struct {
 	// command is the process that loads address with the requests of list for d.
 	command func(s *Suite, address netip.AddrPort, list string, d time.Duration) target.Command
 	parse   func(output []byte) (Tally, error)
+	steady  bool // it says when all connections are served, and keeps them until it is ended
 }
 
 // Light is the client of bench/climit: little cost, no bodies. more are its options.
@@ -35,10 +38,21 @@ func Light(connections int, more ...string) Client {
 		Name: name,
 		command: func(s *Suite, a netip.AddrPort, list string, d time.Duration) target.Command {
 			args := append([]string{"-c", strconv.Itoa(connections), "-d", seconds(d)}, more...)
+			if slices.Contains(Kinds(), filepath.Base(list)) {
+				args = append(args, "-r")
+			}
 			return target.Command{Path: s.Built["light"], Args: append(args, port(a), list)}
 		},
 		parse: parseJSON,
 	}
+}
+
+// Steady is Light measured from when all connections are open and served: what it
+// takes to open thousands is no part of the figure, and neither is their end.
+func Steady(connections int, more ...string) Client {
+	c := Light(connections, append(more, "-s")...)
+	c.Name, c.steady = c.Name+", steady", true
+	return c
 }
 
 // Wrk is wrk with the list played by Lua.

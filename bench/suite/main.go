@@ -1,10 +1,13 @@
 package suite
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -24,8 +27,8 @@ const usage = `usage: go run ./bench/%s [options]
 
   --quick            smoke run: does everything work? The figures mean nothing
   --short            three rounds of one second: some six minutes
-  --sample=2s        length of a sample
-  --rounds=7         samples of each server or client
+  --sample=%v        length of a sample
+  --rounds=%d         samples of each server or client
   --only=REGEXP      scenarios whose name matches
   --out=DIR          write NAME-DATE.md and .json there
   --work=DIR         file set, programs, logs (default: below the temporary directory)
@@ -33,25 +36,57 @@ const usage = `usage: go run ./bench/%s [options]
   --client-core=0    core of the clients
   --limit=0.1        share of a core that others may use during a sample
   --patience=10m     longest wait for a quiet machine
-`
+%s`
 
 // guard is the argument that makes this program the guard of the servers it starts.
 const guard = "guard"
 
-// Main is a whole suite: it reads the options, measures the scenarios and writes the
+// Job is what a command of the suites does.
+type Job struct {
+	Name   string
+	Caddy  bool          // build it too
+	Sample time.Duration // default length of a sample, 0 for 2 s
+	Rounds int           // default, 0 for 7
+	// Option takes an option of this command alone; Usage explains them, a line each.
+	Option func(name, value string) (known bool, err error)
+	Usage  string
+	// Run measures. What it returns is printed and kept even when err says that something is missing.
+	Run func(ctx context.Context, s *Suite) (Result, error)
+}
+
+// Result is what a command leaves behind. The JSON document is its encoding.
+type Result interface {
+	Markdown(w io.Writer)
+	// Files are what the Markdown refers to, by the end of their names.
+	Files() map[string][]byte
+}
+
+// Main is a whole suite of scenarios: it reads the options, measures and writes the
 // results. It returns the exit code: 0 when every scenario was measured, 1 otherwise.
 func Main(p *proc.Process, name string, scenarios []Scenario, goals []Goal) int {
+	return Command(p, Job{Name: name, Caddy: true, Run: func(ctx context.Context, s *Suite) (Result, error) {
+		d, err := s.Scenarios(ctx, "Suite "+name, scenarios, goals)
+		if len(d.Scenarios) == 0 {
+			return nil, errors.Join(err, errors.New("nothing was measured"))
+		}
+		return d, err
+	}})
+}
+
+// Command prepares the machine and runs a job on it. It returns the exit code.
+func Command(p *proc.Process, j Job) int {
 	if len(p.Args) == 1 && p.Args[0] == guard {
 		target.Guard(p.Stdin)
 		return 0
 	}
-	o, err := parse(p.Args)
+	o, err := parse(p.Args, j)
 	if err == nil {
-		err = run(p, name, o, scenarios, goals)
+		err = perform(p, j, o)
 	}
 	switch {
 	case errors.Is(err, errUsage):
-		fmt.Fprintf(p.Stderr, usage, name)
+		d, _ := parse(nil, j) // the defaults are right
+		fmt.Fprintf(p.Stderr, usage, j.Name, d.Sample, d.Rounds, j.Usage)
 		fmt.Fprintln(p.Stderr, err)
 		return 1
 	case err != nil:
@@ -64,10 +99,10 @@ func Main(p *proc.Process, name string, scenarios []Scenario, goals []Goal) int 
 var errUsage = errors.New("options")
 
 // parse reads options of the form --name or --name=value.
-func parse(args []string) (Options, error) {
+func parse(args []string, j Job) (Options, error) {
 	o := Options{
 		Work: filepath.Join(os.TempDir(), "tidemark-bench"), ServerCPU: 1, ClientCPU: 0,
-		Sample: 2 * time.Second, Rounds: 7, Tries: 5, Limit: 0.1, Patience: 10 * time.Minute,
+		Sample: cmp.Or(j.Sample, 2*time.Second), Rounds: cmp.Or(j.Rounds, 7), Tries: 5, Limit: 0.1, Patience: 10 * time.Minute,
 	}
 	for _, a := range args {
 		name, value, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
@@ -96,7 +131,13 @@ func parse(args []string) (Options, error) {
 		case "patience":
 			o.Patience, err = time.ParseDuration(value)
 		default:
-			err = errors.New("unknown option")
+			known := false
+			if j.Option != nil {
+				known, err = j.Option(name, value)
+			}
+			if !known {
+				err = errors.New("unknown option")
+			}
 		}
 		if err != nil {
 			return o, fmt.Errorf("%w: %s: %w", errUsage, a, err)
@@ -108,7 +149,7 @@ func parse(args []string) (Options, error) {
 	return o, nil
 }
 
-func run(p *proc.Process, name string, o Options, scenarios []Scenario, goals []Goal) error {
+func perform(p *proc.Process, j Job, o Options) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
@@ -129,45 +170,42 @@ func run(p *proc.Process, name string, o Options, scenarios []Scenario, goals []
 		return err
 	}
 	defer keeper.Close()
-	s, err := newSuite(ctx, o, keeper, say)
+	s, err := newSuite(ctx, o, j.Caddy, keeper, say)
 	if err != nil {
 		return err
 	}
-	d, err := s.all(ctx, scenarios, goals)
-	if len(d.Scenarios) == 0 {
-		return errors.Join(err, errors.New("nothing was measured"))
+	s.name = j.Name
+	if err := s.Quiet(ctx); err != nil {
+		return err
 	}
-	d.Suite = "Suite " + name
-	d.Markdown(p.Stdout)
+	result, err := j.Run(ctx, s)
+	if result == nil {
+		return err
+	}
+	result.Markdown(p.Stdout)
 	if o.Out != "" {
-		err = errors.Join(err, d.save(filepath.Join(o.Out, name+"-"+d.Made.Format("2006-01-02"))))
+		err = errors.Join(err, save(result, filepath.Join(o.Out, j.Name+"-"+time.Now().Format("2006-01-02"))))
 	}
 	return err
 }
 
-// all measures the scenarios. The document holds what was measured even when the
+// Scenarios measures scenarios. The document holds what was measured even when the
 // error says that something was not.
-func (s *Suite) all(ctx context.Context, scenarios []Scenario, goals []Goal) (*Document, error) {
-	d := &Document{Version: 1, Made: time.Now(), Smoke: s.Smoke, Software: map[string]string{}}
+func (s *Suite) Scenarios(ctx context.Context, title string, scenarios []Scenario, goals []Goal) (*Document, error) {
+	d := &Document{}
+	var err error
+	if d.Head, err = s.Head(ctx, title); err != nil {
+		return d, err
+	}
 	d.Options.SampleSeconds, d.Options.Rounds, d.Options.Limit = s.Sample.Seconds(), s.Rounds, s.Limit
 	d.Options.ServerCPU, d.Options.ClientCPU = s.ServerCPU, s.ClientCPU
-	var err error
-	if d.Host, err = sysinfo.Read(sysinfo.Live()); err != nil {
-		return d, err
-	}
-	if out, err := exec.CommandContext(ctx, "git", "-C", s.Module, "describe", "--always", "--dirty").Output(); err == nil {
-		d.Commit = strings.TrimSpace(string(out))
-	}
-	if err := s.quiet(ctx); err != nil {
-		return d, err
-	}
 	var failed error
 	for _, sc := range scenarios {
-		if s.Only != nil && !s.Only.MatchString(sc.Name) {
+		if !s.Wanted(sc.Name) {
 			continue
 		}
 		out, err := s.measure(ctx, sc)
-		if len(out.Samples) > 0 {
+		if len(out.Samples) > 0 || len(out.Notes) > 0 { // why nothing was measured belongs into the document, too
 			d.Scenarios = append(d.Scenarios, out)
 		}
 		if err != nil {
@@ -183,29 +221,43 @@ func (s *Suite) all(ctx context.Context, scenarios []Scenario, goals []Goal) (*D
 			d.Goals = append(d.Goals, f)
 		}
 	}
-	for name, version := range s.versions {
-		if version != "" {
-			d.Software[name] = version
-		}
-	}
 	return d, failed
 }
 
-// save writes the document as Markdown and JSON.
-func (d *Document) save(path string) error {
+// Wanted tells whether --only asks for a scenario of this name.
+func (s *Suite) Wanted(name string) bool { return s.Only == nil || s.Only.MatchString(name) }
+
+// Head describes the machine and the run. Versions of servers started later still
+// find their way into it.
+func (s *Suite) Head(ctx context.Context, title string) (Head, error) {
+	h := Head{Version: 1, Name: s.name, Suite: title, Made: time.Now(), Smoke: s.Smoke, Software: s.versions}
+	var err error
+	if h.Host, err = sysinfo.Read(sysinfo.Live()); err != nil {
+		return h, err
+	}
+	if out, err := exec.CommandContext(ctx, "git", "-C", s.Module, "describe", "--always", "--dirty").Output(); err == nil {
+		h.Commit = strings.TrimSpace(string(out))
+	}
+	return h, nil
+}
+
+// save writes a result as Markdown and JSON, and its files beside them.
+func save(r Result, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	b, err := json.MarshalIndent(d, "", " ")
+	b, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
 		return err
 	}
-	f, err := os.Create(path + ".md")
-	if err != nil {
-		return err
+	var text bytes.Buffer
+	r.Markdown(&text)
+	files := map[string][]byte{".md": text.Bytes(), ".json": append(b, '\n')}
+	maps.Copy(files, r.Files())
+	for end, b := range files {
+		err = errors.Join(err, os.WriteFile(path+end, b, 0o644))
 	}
-	d.Markdown(f)
-	return errors.Join(f.Close(), os.WriteFile(path+".json", append(b, '\n'), 0o644))
+	return err
 }
 
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"tidemark.dev/bench/peers"
@@ -33,8 +33,8 @@ const (
 func Sizes() []int { return []int{100, 1 << 10, 10 << 10, 100 << 10, 1 << 20} }
 
 // newSuite makes files, lists and programs.
-func newSuite(ctx context.Context, o Options, keeper *target.Keeper, say func(string, ...any)) (*Suite, error) {
-	s := &Suite{Options: o, Built: map[string]string{}, paths: map[string][]string{}, versions: map[string]string{}, say: say}
+func newSuite(ctx context.Context, o Options, caddy bool, keeper *target.Keeper, say func(string, ...any)) (*Suite, error) {
+	s := &Suite{Options: o, Built: map[string]string{}, paths: map[string][]string{}, versions: map[string]string{}, Say: say}
 	root := filepath.Join(o.Work, "root")
 	for _, dir := range []string{root, s.list(""), filepath.Join(o.Work, "bin"), filepath.Join(o.Work, "servers")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -45,10 +45,10 @@ func newSuite(ctx context.Context, o Options, keeper *target.Keeper, say func(st
 	if err := s.files(ctx, root); err != nil {
 		return nil, fmt.Errorf("file set: %w", err)
 	}
-	if err := s.build(ctx); err != nil {
+	if err := s.build(ctx, caddy); err != nil {
 		return nil, err
 	}
-	s.place = peers.Place{
+	s.Place = peers.Place{
 		Source: s.path("peers"), Work: filepath.Join(o.Work, "servers"), Root: root, Dirs: Dirs, CPU: o.ServerCPU,
 		Built: s.Built, Keeper: keeper,
 	}
@@ -60,37 +60,49 @@ func (s *Suite) files(ctx context.Context, root string) error {
 	if _, err := fill.Create(ctx, root, fill.Plan{Dirs: Dirs, Seed: Seed}, nil); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Join(root, "size"), 0o755); err != nil {
-		return err
-	}
-	for _, n := range Sizes() {
-		name := strconv.Itoa(n)
-		body := bytes.Repeat([]byte("All bytes of this file are alike in number and in kind: 64.....\n"), n/64+1)[:n]
-		if err := os.WriteFile(filepath.Join(root, "size", name), body, 0o644); err != nil {
-			return err
-		}
-		if err := s.write(name, []string{"/size/" + name}, []int64{int64(n)}, []int{0}); err != nil {
-			return err
-		}
-	}
 	w, err := workload.Preset("web99")
 	if err != nil {
 		return err
 	}
+	if err := s.law(w, Mix, Dirs, entries); err != nil {
+		return err
+	}
+	for _, kind := range Kinds() {
+		if err := s.pages(w, kind); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// law writes a list of files by the law of the workload.
+func (s *Suite) law(w *workload.Workload, name string, dirs, entries int) error {
 	var paths []string
 	var sizes []int64
-	for i := range int64(Dirs * fileset.FilesPerDir) {
+	for i := range int64(dirs * fileset.FilesPerDir) {
 		f := fileset.FileAt(i)
 		paths, sizes = append(paths, f.String()), append(sizes, f.Size())
 	}
-	sampler, cursor, op := w.Sampler(Dirs, 1), workload.Cursor{Seed: Seed}, workload.Op{}
 	var sequence []int
-	for len(sequence) < entries {
-		if sampler.Next(&cursor, &op); op.Kind == workload.Static {
-			sequence = append(sequence, int(op.File.Index()))
+	for op := range draws(w, dirs, entries) {
+		sequence = append(sequence, int(op.File.Index()))
+	}
+	return s.write(name, paths, sizes, sequence)
+}
+
+// draws are the static operations of one slot.
+func draws(w *workload.Workload, dirs, n int) iter.Seq[workload.Op] {
+	return func(yield func(workload.Op) bool) {
+		sampler, cursor, op := w.Sampler(dirs, w.Users.Min), workload.Cursor{Seed: Seed}, workload.Op{}
+		for n > 0 {
+			if sampler.Next(&cursor, &op); op.Kind != workload.Static {
+				continue
+			}
+			if n--; !yield(op) {
+				return
+			}
 		}
 	}
-	return s.write(Mix, paths, sizes, sequence)
 }
 
 // write writes a list in the form climit/light.c reads, and for h2load as plain paths.
@@ -113,7 +125,7 @@ func (s *Suite) write(name string, paths []string, sizes []int64, sequence []int
 // build makes our own programs from this tree, the C ones with gcc, and Caddy, which
 // Debian does not have in a present version, in a module of its own. Without network
 // and cache there is no Caddy; the scenarios then say so.
-func (s *Suite) build(ctx context.Context) error {
+func (s *Suite) build(ctx context.Context, caddy bool) error {
 	program := func(name, dir string, command ...string) error {
 		out := filepath.Join(s.Work, "bin", name)
 		for i, a := range command {
@@ -132,13 +144,16 @@ func (s *Suite) build(ctx context.Context) error {
 			return err
 		}
 	}
-	for name, source := range map[string]string{"light": "light.c", "limit-epoll": "epoll.c", "limit-uring": "uring.c"} {
+	for name, source := range map[string]string{"light": "light.c", "limit-epoll": "epoll.c", "limit-uring": "uring.c", "cached": "cached.c"} {
 		if err := program(name, s.path("climit"), "gcc", "-O2", "-Wall", "-o", "OUT", source); err != nil {
 			return err
 		}
 	}
+	if !caddy {
+		return nil
+	}
 	if err := program("caddy", s.path("peers/caddy"), "go", "build", "-o", "OUT", "github.com/caddyserver/caddy/v2/cmd/caddy"); err != nil {
-		s.say("%v", err)
+		s.Say("%v", err)
 	}
 	return nil
 }

@@ -11,17 +11,42 @@ import (
 	"tidemark.dev/internal/engine/sysinfo"
 )
 
-// Document is what a suite leaves behind. Every sample is in it, those that do not
-// count with the reason, so each ratio can be computed again.
-type Document struct {
+// Head says where, when and of what a result was made.
+type Head struct {
 	Version  int               `json:"version"`
+	Name     string            `json:"-"` // of the files
 	Suite    string            `json:"suite"`
 	Made     time.Time         `json:"made"`
 	Smoke    bool              `json:"is_smoke,omitempty"` // nothing was discarded: the figures mean nothing
 	Commit   string            `json:"commit,omitempty"`
 	Host     *sysinfo.Host     `json:"host"`
 	Software map[string]string `json:"software"`
-	Options  struct {
+}
+
+func (h *Head) top(w io.Writer) {
+	fmt.Fprintf(w, "# %s, %s\n\n", h.Suite, h.Made.Format("2006-01-02 15:04 MST"))
+	if h.Smoke {
+		fmt.Fprint(w, "**Smoke run: samples are too short and none was discarded. The figures mean nothing.**\n\n")
+	}
+	fmt.Fprintf(w, "%s, %d threads, Linux %s, congestion control %s. Commit %s.\n", h.Host.Processor.Model, h.Host.Processor.Threads,
+		h.Host.Kernel.Release, h.Host.Sysctls["net.ipv4.tcp_congestion_control"], h.Commit)
+}
+
+func (h *Head) bottom(w io.Writer) {
+	if len(h.Software) == 0 {
+		return
+	}
+	fmt.Fprint(w, "## Software\n\n")
+	for _, name := range sortedKeys(h.Software) {
+		fmt.Fprintf(w, "- %s: %s\n", name, h.Software[name])
+	}
+}
+
+// Document is what a suite leaves behind. Every sample is in it, those that do not
+// count with the reason, so each ratio can be computed again.
+type Document struct {
+	Head
+	Options struct {
 		SampleSeconds float64 `json:"sample_seconds"`
 		Rounds        int     `json:"rounds"`
 		Limit         float64 `json:"foreign_limit_share"`
@@ -119,20 +144,7 @@ func (g Goal) figure(all []*Outcome) Figure {
 	if f.Spread = spread(ratios); f.N == 0 {
 		return f
 	}
-	reached := func(goal float64) bool {
-		if g.Rate {
-			return f.Median >= goal
-		}
-		return f.Median <= goal
-	}
-	switch {
-	case reached(g.Aim):
-		f.Verdict = "aim"
-	case reached(g.Must):
-		f.Verdict = "must"
-	default:
-		f.Verdict = "missed"
-	}
+	f.Verdict = judge(f.Median, f.N, g.Must, g.Aim, g.Rate)
 	return f
 }
 
@@ -150,7 +162,7 @@ func (o *Outcome) row(name string) row {
 	var micros, rates, server, client []float64
 	for i := range o.Samples {
 		x := &o.Samples[i]
-		if o.Client != "" && x.Server != name || o.Client == "" && x.Client != name {
+		if x.Lane != name {
 			continue
 		}
 		if x.Discarded != "" {
@@ -173,13 +185,13 @@ func (o *Outcome) row(name string) row {
 
 // Markdown writes the document for people.
 func (d *Document) Markdown(w io.Writer) {
-	fmt.Fprintf(w, "# %s, %s\n\n", d.Suite, d.Made.Format("2006-01-02 15:04 MST"))
-	if d.Smoke {
-		fmt.Fprint(w, "**Smoke run: samples are too short and none was discarded. The figures mean nothing.**\n\n")
-	}
-	h := d.Host
-	fmt.Fprintf(w, "%s, %d threads, Linux %s, congestion control %s. Commit %s.\n", h.Processor.Model, h.Processor.Threads, h.Kernel.Release,
-		h.Sysctls["net.ipv4.tcp_congestion_control"], d.Commit)
+	d.top(w)
+	d.Body(w)
+	d.bottom(w)
+}
+
+// Body writes goals and scenarios.
+func (d *Document) Body(w io.Writer) {
 	fmt.Fprintf(w, "Server on core %d, client on core %d, loopback. Samples of %g s, %d rounds.\n\n", d.Options.ServerCPU, d.Options.ClientCPU,
 		d.Options.SampleSeconds, d.Options.Rounds)
 	fmt.Fprintf(w, `Processor time is that of the whole process tree (user and system) for each request. Each ratio is a sample over the mean of the reference samples just before
@@ -199,11 +211,20 @@ saw a fault.
 	for _, o := range d.Scenarios {
 		o.markdown(w)
 	}
-	fmt.Fprint(w, "## Software\n\n")
-	for _, name := range sortedKeys(d.Software) {
-		fmt.Fprintf(w, "- %s: %s\n", name, d.Software[name])
-	}
 }
+
+// Scenario is the outcome of that name, or nil.
+func (d *Document) Scenario(name string) *Outcome {
+	for _, o := range d.Scenarios {
+		if o.Name == name {
+			return o
+		}
+	}
+	return nil
+}
+
+// Files has none.
+func (d *Document) Files() map[string][]byte { return nil }
 
 func (o *Outcome) markdown(w io.Writer) {
 	what := "server"

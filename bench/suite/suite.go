@@ -12,6 +12,7 @@ package suite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"time"
 
 	"tidemark.dev/bench/peers"
@@ -32,15 +34,20 @@ import (
 type Lane struct {
 	Server string
 	Client Client
+	List   string // requests, if others than the scenario's
 }
 
 // Scenario compares lanes with a reference under the same requests.
 type Scenario struct {
 	Name      string // one word, for --only and for results
 	Title     string
-	List      string // requests: Mix, or the size in bytes of a single file
+	List      string // requests: Mix, one of Kinds, or the size in bytes of a single file
 	Reference Lane
 	Lanes     []Lane
+
+	Dirs        int  // the list is Mix over so many directories, in a document root of its own; 0: over Dirs
+	Cold        bool // before each sample servers start anew and the files are thrown out of the page cache
+	Connections int  // the servers must hold; 0: 8192
 }
 
 // clients tells that it is clients that are compared, all with the same server.
@@ -48,13 +55,24 @@ func (sc *Scenario) clients() bool {
 	return slices.ContainsFunc(sc.Lanes, func(l Lane) bool { return l.Client.Name != sc.Reference.Client.Name })
 }
 
-// name is what tells the lanes apart: the server, or else the client.
+// lists tells that it is requests that are compared, all to the same server.
+func (sc *Scenario) lists() bool {
+	return slices.ContainsFunc(sc.Lanes, func(l Lane) bool { return l.List != "" })
+}
+
+// name is what tells the lanes apart: the server, or else the client or the requests.
 func (sc *Scenario) name(l Lane) string {
-	if sc.clients() {
+	switch {
+	case sc.clients():
 		return l.Client.Name
+	case sc.lists():
+		return l.Server + ": " + sc.list(l)
 	}
 	return l.Server
 }
+
+// list is what a lane asks for.
+func (sc *Scenario) list(l Lane) string { return cmp.Or(l.List, sc.List) }
 
 // Options say how long and how carefully to measure.
 type Options struct {
@@ -76,15 +94,18 @@ type Options struct {
 type Suite struct {
 	Options
 	Built    map[string]string // programs made for this run
-	place    peers.Place
+	Place    peers.Place
 	paths    map[string][]string // of each list
-	checks   int                 // replies checked, for turns
+	name     string
+	runs     int // of the product
+	checks   int // replies checked, for turns
 	versions map[string]string
-	say      func(format string, a ...any)
+	Say      func(format string, a ...any) // to people, while it runs
 }
 
 // Sample is one client's run against one server.
 type Sample struct {
+	Lane      string `json:"lane"` // what tells it apart: server, client or requests
 	Server    string `json:"server"`
 	Client    string `json:"client"`
 	Round     int    `json:"round"`
@@ -94,20 +115,30 @@ type Sample struct {
 	ClientSeconds float64 `json:"client_cpu_seconds"`
 	ServerCore    Load    `json:"server_core"`
 	ClientCore    Load    `json:"client_core"`
-	Discarded     string  `json:"discarded,omitempty"` // why it does not count
+	FileBytes     int64   `json:"file_bytes,omitempty"` // of a file so long that requests are counted by its bytes
+	Discarded     string  `json:"discarded,omitempty"`  // why it does not count
 }
 
 // micros is the processor time of one request in microseconds: the server's, or where
 // clients are compared the client's.
 func (o *Outcome) micros(s *Sample) float64 {
 	if o.Client == "" {
-		return s.ClientSeconds / float64(s.Requests) * 1e6
+		return s.ClientSeconds / s.answered() * 1e6
 	}
-	return s.ServerSeconds / float64(s.Requests) * 1e6
+	return s.ServerSeconds / s.answered() * 1e6
+}
+
+// answered is the number of requests. Of long files few end within a sample, so there
+// the bytes are counted, those of unfinished ones too.
+func (s *Sample) answered() float64 {
+	if s.FileBytes > 0 {
+		return float64(s.Bytes) / float64(s.FileBytes)
+	}
+	return float64(s.Requests)
 }
 
 // Rate is the number of requests in a second.
-func (s *Sample) Rate() float64 { return float64(s.Requests) / s.Seconds }
+func (s *Sample) Rate() float64 { return s.answered() / s.Seconds }
 
 // Pair is a sample over the mean of the reference samples before and after it.
 type Pair struct {
@@ -138,6 +169,10 @@ func (s *Suite) measure(ctx context.Context, sc Scenario) (out *Outcome, err err
 	} else {
 		out.Client = sc.Reference.Client.Name
 	}
+	place, err := s.ready(ctx, &sc)
+	if err != nil {
+		return out, err
+	}
 	running := map[string]*peers.Peer{}
 	defer func() {
 		for _, p := range running {
@@ -147,16 +182,21 @@ func (s *Suite) measure(ctx context.Context, sc Scenario) (out *Outcome, err err
 	var lanes []Lane
 	for i, l := range append([]Lane{sc.Reference}, sc.Lanes...) {
 		if running[l.Server] == nil {
-			p, err := s.place.Start(ctx, l.Server)
+			p, err := s.Start(ctx, place, l.Server)
 			if err != nil && i == 0 {
 				return out, err
 			} else if err != nil {
 				out.Notes = append(out.Notes, err.Error())
 				continue
 			}
-			running[l.Server], s.versions[l.Server] = p, p.Version
+			running[l.Server] = p
+			if sc.lists() {
+				if err := s.tables(ctx, p); err != nil {
+					return out, err
+				}
+			}
 		}
-		warm, err := s.sample(ctx, sc, running[l.Server], l, min(s.Sample, time.Second/2))
+		warm, err := s.sample(ctx, sc, place, running, l, s.warmth(&sc))
 		if err == nil && warm.Fault != "" {
 			err = errors.New(warm.Fault)
 		}
@@ -164,6 +204,7 @@ func (s *Suite) measure(ctx context.Context, sc Scenario) (out *Outcome, err err
 			return out, err
 		} else if err != nil {
 			out.Notes = append(out.Notes, fmt.Sprintf("%s: %v", sc.name(l), err))
+			s.Say("%s: left out: %s: %v", sc.Name, sc.name(l), err)
 			continue
 		}
 		if i > 0 {
@@ -174,7 +215,7 @@ func (s *Suite) measure(ctx context.Context, sc Scenario) (out *Outcome, err err
 	for round := range s.Rounds {
 		var before *Sample // the reference sample before the next lane
 		for _, l := range slices.Clone(lanes) {
-			before, err = s.triple(ctx, sc, out, running, round, l, before)
+			before, err = s.triple(ctx, sc, place, out, running, round, l, before)
 			if ctx.Err() != nil || errors.Is(err, errNotQuiet) {
 				return out, err
 			} else if err != nil { // one broken server must not cost the others their figures
@@ -189,16 +230,16 @@ func (s *Suite) measure(ctx context.Context, sc Scenario) (out *Outcome, err err
 
 // triple takes a sample of a lane between two of the reference, the first of which may
 // be there already, and again until all three count. It returns the last of them.
-func (s *Suite) triple(ctx context.Context, sc Scenario, out *Outcome, running map[string]*peers.Peer, round int, l Lane, before *Sample) (*Sample, error) {
+func (s *Suite) triple(ctx context.Context, sc Scenario, place peers.Place, out *Outcome, running map[string]*peers.Peer, round int, l Lane, before *Sample) (*Sample, error) {
 	take := func(l Lane, reference bool) (*Sample, error) {
-		x, err := s.sample(ctx, sc, running[l.Server], l, s.Sample)
+		x, err := s.sample(ctx, sc, place, running, l, s.Sample)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", sc.name(l), err)
 		}
 		x.Round, x.Reference = round, reference
 		out.Samples = append(out.Samples, *x)
 		if x.Discarded != "" {
-			s.say("%s: %s: discarded: %s", sc.Name, sc.name(l), x.Discarded)
+			s.Say("%s: %s: discarded: %s", sc.Name, sc.name(l), x.Discarded)
 			return nil, nil
 		}
 		return x, nil
@@ -226,11 +267,11 @@ func (s *Suite) triple(ctx context.Context, sc Scenario, out *Outcome, running m
 			}
 			name := sc.name(l)
 			out.Pairs[name] = append(out.Pairs[name], p)
-			s.say("%-12s round %d  %-22s %7.2f us  %8.0f/s  %.3f of %s", sc.Name, round+1, name, out.micros(x), x.Rate(), p.CPU, out.Reference)
+			s.Say("%-12s round %d  %-22s %7.2f us  %8.0f/s  %.3f of %s", sc.Name, round+1, name, out.micros(x), x.Rate(), p.CPU, out.Reference)
 			return after, nil
 		}
 		before = nil // what was measured before the disturbance is no neighbour of what comes after
-		if err := s.quiet(ctx); err != nil {
+		if err := s.Quiet(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -238,19 +279,40 @@ func (s *Suite) triple(ctx context.Context, sc Scenario, out *Outcome, running m
 	return nil, nil
 }
 
-func (s *Suite) quiet(ctx context.Context) error {
+// Start starts a server at place and notes its version.
+func (s *Suite) Start(ctx context.Context, place peers.Place, name string) (*peers.Peer, error) {
+	p, err := place.Start(ctx, name)
+	if err == nil && p.Version != "" {
+		s.versions[name] = p.Version
+	}
+	return p, err
+}
+
+// Quiet waits until both cores were left alone for a second.
+func (s *Suite) Quiet(ctx context.Context) error {
 	if s.Smoke {
 		return nil
 	}
-	return quiet(ctx, [2]int{s.ServerCPU, s.ClientCPU}, s.Limit, s.Patience, func(why string) { s.say("waiting for a quiet machine: %s", why) })
+	return quiet(ctx, [2]int{s.ServerCPU, s.ClientCPU}, s.Limit, s.Patience, func(why string) { s.Say("waiting for a quiet machine: %s", why) })
 }
 
 // sample checks a reply and then runs the lane's client once.
-func (s *Suite) sample(ctx context.Context, sc Scenario, server *peers.Peer, l Lane, d time.Duration) (*Sample, error) {
-	if err := s.check(ctx, server, sc.List); err != nil {
+func (s *Suite) sample(ctx context.Context, sc Scenario, place peers.Place, running map[string]*peers.Peer, l Lane, d time.Duration) (*Sample, error) {
+	if sc.Cold {
+		if err := s.cool(ctx, place, running, l.Server); err != nil {
+			return nil, err
+		}
+	}
+	server := running[l.Server]
+	if err := s.check(ctx, server, place.Root, sc.list(l)); err != nil {
 		return nil, err
 	}
-	c := l.Client.command(s, server.Address, s.list(sc.List), d)
+	if sc.Cold {
+		if err := s.cached(ctx, "drop", place.Root); err != nil {
+			return nil, err
+		}
+	}
+	c := l.Client.command(s, server.Address, s.list(sc.list(l)), d)
 	c.Name, c.CPUs, c.Log = l.Client.Name, []int{s.ClientCPU}, filepath.Join(s.Work, "client.log")
 	if err := os.RemoveAll(c.Log); err != nil {
 		return nil, err
@@ -264,36 +326,52 @@ func (s *Suite) sample(ctx context.Context, sc Scenario, server *peers.Peer, l L
 		}
 		return nil
 	}
-	if err := look(&before); err != nil {
-		return nil, err
+	var user, system, userAfter, systemAfter, clientUser, clientSystem time.Duration
+	begin := func(p *target.Process) error {
+		user, system = server.CPU()
+		if p != nil { // it has been at work already
+			clientUser, clientSystem = p.CPU()
+		}
+		return look(&before)
 	}
-	user, system := server.CPU()
-	client, err := s.run(ctx, c, d)
+	end := func(p *target.Process) error {
+		userAfter, systemAfter = server.CPU()
+		u, k := p.CPU()
+		clientUser, clientSystem = u-clientUser, k-clientSystem
+		return look(&after)
+	}
+	var err error
+	if l.Client.steady {
+		err = s.steady(ctx, c, d, begin, end)
+	} else if err = begin(nil); err == nil {
+		var client *target.Process
+		if client, err = s.run(ctx, c, d); err == nil {
+			err = end(client)
+		}
+	}
 	if err != nil {
-		return nil, err
-	}
-	userAfter, systemAfter := server.CPU()
-	if err := look(&after); err != nil {
 		return nil, err
 	}
 	if err := server.Failed(); err != nil {
 		return nil, err
 	}
 	own := userAfter + systemAfter - user - system
-	clientUser, clientSystem := client.CPU()
 	output, err := os.ReadFile(c.Log)
 	if err != nil {
 		return nil, err
 	}
-	x := &Sample{Server: l.Server, Client: l.Client.Name, ServerSeconds: own.Seconds(), ClientSeconds: (clientUser + clientSystem).Seconds()}
+	x := &Sample{Lane: sc.name(l), Server: l.Server, Client: l.Client.Name, ServerSeconds: own.Seconds(), ClientSeconds: (clientUser + clientSystem).Seconds()}
 	if x.Tally, err = l.Client.parse(output); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(output))
 	}
 	x.ServerCore, x.ClientCore = after[0].since(before[0], own), after[1].since(before[1], clientUser+clientSystem)
+	if n, err := strconv.ParseInt(sc.list(l), 10, 64); err == nil && n >= 1<<20 {
+		x.FileBytes = n
+	}
 	switch {
 	case x.Fault != "":
 		x.Discarded = x.Fault
-	case x.Requests == 0 || x.Seconds <= 0:
+	case x.answered() == 0 || x.Seconds <= 0:
 		x.Discarded = "no request was answered"
 	case s.Smoke:
 	default:
@@ -306,7 +384,7 @@ func (s *Suite) sample(ctx context.Context, sc Scenario, server *peers.Peer, l L
 
 // run runs a client to its end.
 func (s *Suite) run(ctx context.Context, c target.Command, d time.Duration) (*target.Process, error) {
-	p, err := s.place.Keeper.Spawn(c)
+	p, err := s.Place.Keeper.Spawn(c)
 	if err != nil {
 		return nil, err
 	}
@@ -325,11 +403,16 @@ func (s *Suite) run(ctx context.Context, c target.Command, d time.Duration) (*ta
 
 // check asks for one file of the list, the next one each time, and compares status,
 // length and every byte. A foreign server on the port, or a broken cache, ends here.
-func (s *Suite) check(ctx context.Context, server *peers.Peer, list string) error {
+//
+// Pages are checked by the client alone: status, and that the file can be in them.
+func (s *Suite) check(ctx context.Context, server *peers.Peer, root, list string) error {
 	paths := s.paths[list]
+	if len(paths) == 0 {
+		return nil
+	}
 	path := paths[s.checks*271%len(paths)] // a prime, so that turns reach every class
 	s.checks++
-	want, err := os.ReadFile(filepath.Join(s.place.Root, filepath.FromSlash(path)))
+	want, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(path)))
 	if err != nil {
 		return err
 	}

@@ -109,12 +109,12 @@ func TestGoals(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	o, err := parse([]string{"--short", "--only=^mix", "--server-core=3", "--sample=1500ms"})
+	o, err := parse([]string{"--short", "--only=^mix", "--server-core=3", "--sample=1500ms"}, Job{})
 	if err != nil || o.Rounds != 3 || o.Sample != 1500*time.Millisecond || o.ServerCPU != 3 || !o.Only.MatchString("mix-64") || o.Only.MatchString("remix") {
 		t.Errorf("%+v, %v", o, err)
 	}
 	for _, bad := range []string{"--fast", "--rounds=many", "--rounds=0", "--server-core=0", "--only=(", "--sample=2"} {
-		if _, err := parse([]string{bad}); !errors.Is(err, errUsage) {
+		if _, err := parse([]string{bad}, Job{}); !errors.Is(err, errUsage) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
