@@ -5,7 +5,7 @@ FUZZTIME ?= 20s
 .PHONY: help build test race lint fuzz e2e e2e-uring bench bench-server bench-driver bench-rated bench-scale bench-fileset clean fmt
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 build: ## build bin/tidemark and bin/tidemark-cgi
 	$(GO) build -o bin/ ./cmd/...

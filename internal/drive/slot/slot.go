@@ -65,7 +65,7 @@ type Plan struct {
 	PortFirst, PortLast uint16
 	// Loops lists the CPU of each loop, -1 for not pinned; default one loop, not pinned.
 	Loops []int
-	// Backend of the loops ("auto", "epoll", "io_uring", "try-io_uring"); default "auto".
+	// Backend of the loops ("auto", "epoll", "io_uring"); default "auto", which is epoll.
 	Backend string
 	// Pacing is Rated, Deferred or None; default the workload's.
 	Pacing string

@@ -32,7 +32,7 @@ type File struct {
 	Root string `toml:"root"`
 	// CPUs names the CPU of each loop; -1 for one that is not pinned. Default: a loop for each CPU.
 	CPUs []int `toml:"cpus"`
-	// Backend of the loops: auto, epoll, io_uring, try-io_uring. Default auto.
+	// Backend of the loops: auto, epoll, io_uring. Default auto: io_uring where the kernel allows it.
 	Backend string `toml:"backend"`
 	// Backlog is the queue of connections not yet accepted. Default 4096.
 	Backlog int `toml:"backlog"`

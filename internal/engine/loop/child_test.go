@@ -61,11 +61,11 @@ func refused() error {
 	if err == nil || !errors.Is(err, syscall.EPERM) || !strings.Contains(err.Error(), "kernel.io_uring_disabled") {
 		return fmt.Errorf("io_uring: %v", err)
 	}
-	if l, err = New(Options{Backend: "try-io_uring", CPU: -1}, &script{}); err != nil {
+	if l, err = New(Options{Batch: true, CPU: -1}, &script{}); err != nil {
 		return err
 	}
 	if name, why := l.Backend(); name != "epoll" || !strings.Contains(why, "kernel.io_uring_disabled") {
-		return fmt.Errorf("try-io_uring is %s: %q", name, why)
+		return fmt.Errorf("auto is %s: %q", name, why)
 	}
 	l.Stop()
 	return l.Run()

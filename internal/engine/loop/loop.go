@@ -55,9 +55,9 @@ type Handler interface {
 
 // Options shape a loop.
 type Options struct {
-	// Backend is one of [Backends]. Default auto, which is epoll. io_uring is an
-	// error where the kernel refuses it; try-io_uring is epoll there, and
-	// [Loop.Backend] says why.
+	// Backend is one of [Backends]. Default auto: io_uring with Batch where the
+	// kernel allows it, else epoll, and [Loop.Backend] says why. Forced, io_uring
+	// is an error where the kernel refuses it.
 	Backend string
 	// Batch has sends leave at the end of the turn, those of all connections by
 	// one system call, where the backend can: with io_uring. Send then returns
@@ -80,7 +80,7 @@ type Options struct {
 }
 
 // Backends returns the values of Options.Backend.
-func Backends() []string { return []string{"auto", "epoll", "io_uring", "try-io_uring"} }
+func Backends() []string { return []string{"auto", "epoll", "io_uring"} }
 
 // ListenOptions shape a listener; its accepted connections inherit buffers and NoDelay.
 type ListenOptions = socket.ListenOptions

@@ -120,7 +120,7 @@ func New(o Options, h Handler) (*Loop, error) {
 
 // choose makes the backend.
 func (l *Loop) choose(o *Options) error {
-	if o.Backend == "io_uring" || o.Backend == "try-io_uring" {
+	if o.Backend == "io_uring" || o.Backend != "epoll" && o.Batch {
 		u, err := newUring(l, o)
 		if err == nil {
 			l.be, l.backend = u, "io_uring"
@@ -140,7 +140,7 @@ func (l *Loop) choose(o *Options) error {
 }
 
 // Backend returns what the loop runs on, "epoll" or "io_uring", and why that is not
-// what try-io_uring asked for, or "". Any goroutine.
+// what it would have been, or "". Any goroutine.
 func (l *Loop) Backend() (name, fallback string) { return l.backend, l.fallback }
 
 // Run turns the loop until Stop. It locks the calling goroutine to its thread, binds

@@ -19,7 +19,7 @@ type Options struct {
 	// Loops names the CPU of each event loop, -1 for a loop that is not pinned. Empty: one unpinned
 	// loop for each CPU the process may use.
 	Loops []int
-	// Backend is that of the loops: "auto" (or empty), "epoll", "io_uring", or "try-io_uring": that or epoll.
+	// Backend is that of the loops: "auto" (or empty: io_uring, or epoll where the kernel refuses that), "epoll", "io_uring".
 	Backend string
 	// Backlog is the length of each listener's queue; 4096. The kernel cuts it at net.core.somaxconn.
 	Backlog int
