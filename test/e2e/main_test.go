@@ -57,6 +57,7 @@ func whole(m *testing.M) (code int, err error) {
 	if *backend != "" {
 		os.Setenv("TIDEMARK_BACKEND", *backend)
 	}
+	defer group("self", niceOfGroup())
 	preferred()
 	bin := filepath.Join(suite.dir, "bin")
 	suite.tidemark, suite.root = filepath.Join(bin, "tidemark"), filepath.Join(suite.dir, "root")
@@ -92,6 +93,13 @@ func preferred() {
 		}
 	}
 	group("self", -10)
+}
+
+// niceOfGroup is the priority of this session's scheduling group: other programs of the session want it back.
+func niceOfGroup() (nice int) {
+	b, _ := os.ReadFile("/proc/self/autogroup")
+	_, _ = fmt.Sscanf(string(b), "/autogroup-%d nice %d", new(int), &nice)
+	return nice
 }
 
 // group sets the priority of a session's scheduling group; where there are none, that of its threads is enough.
