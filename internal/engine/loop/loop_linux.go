@@ -20,7 +20,7 @@ import (
 const (
 	defaultConns  = 1 << 20
 	defaultBuffer = 64 << 10
-	tick          = time.Millisecond
+	tick          = 250 * time.Microsecond
 )
 
 // backend does the input and output of one loop. The loop crosses it for each phase of
@@ -401,7 +401,7 @@ func (l *Loop) drop(c *conn) {
 	l.stats.Closes++
 }
 
-// SetTimer sets or moves the timer key; Expired follows once, at the first millisecond
+// SetTimer sets or moves the timer key; Expired follows once, at the first quarter of a millisecond
 // tick at or after due. Keys are small dense numbers of the handler's choice (memory
 // grows to the greatest); closing a connection cancels nothing. Loop goroutine. No
 // allocation after growth.
