@@ -401,8 +401,8 @@ func (l *Loop) drop(c *conn) {
 	l.stats.Closes++
 }
 
-// SetTimer sets or moves the timer key; Expired follows once, at the first quarter of a millisecond
-// tick at or after due. Keys are small dense numbers of the handler's choice (memory
+// SetTimer sets or moves the timer key; Expired follows once, at the first tick
+// (250 us) at or after due. Keys are small dense numbers of the handler's choice (memory
 // grows to the greatest); closing a connection cancels nothing. Loop goroutine. No
 // allocation after growth.
 func (l *Loop) SetTimer(key uint32, due clock.Instant) { l.wheel.Set(key, due) }
