@@ -39,7 +39,7 @@ func profiles() map[string]Profile {
 			Name: "quick", Dirs: 20, Fetch: 10 * time.Second, Burst: 2 * time.Second,
 			Trial: 4 * time.Second, TrialSettle: time.Second,
 			Window: 8 * time.Second, RampUp: 1500 * time.Millisecond, Fail: 5 * time.Second,
-			Width: 0.05, MaxTrials: 4, Resumes: -1, Estimate: true,
+			Width: 0.05, MaxTrials: 3, Resumes: -1, Estimate: true,
 		},
 		"standard": {
 			Name: "standard", Fetch: 5 * time.Minute, WarmUp: 30 * time.Second, Burst: 5 * time.Second,

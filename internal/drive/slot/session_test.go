@@ -230,6 +230,21 @@ func TestRampKeepsItsRate(t *testing.T) {
 	if s.w.running != 400 {
 		t.Errorf("%d of 400 slots are back after a second", s.w.running)
 	}
+	// Some are new: only they take their time.
+	s.w.setLoad(200, s.w.sampler, 4)
+	s.run(s.now.Add(5 * time.Second))
+	s.w.pause()
+	s.run(s.now.Add(5 * time.Second))
+	s.w.setLoad(300, s.w.sampler, 5)
+	s.w.resume(5)
+	s.run(s.now.Add(800 * time.Millisecond))
+	if n := s.w.running; n < 200 || n > 250 {
+		t.Errorf("%d of 200 old and 100 new slots run after 0.8 s", n)
+	}
+	s.run(s.now.Add(400 * time.Millisecond))
+	if s.w.running != 300 {
+		t.Errorf("%d of 300 slots run", s.w.running)
+	}
 }
 
 // TestPopulationIsStationary compares the credited rate right after the start with the one a minute later: without

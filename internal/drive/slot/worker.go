@@ -146,9 +146,9 @@ type worker struct {
 
 	target, running, above int // slots wanted, in operation, and those of them above target
 	paused                 bool
-	scan, ramped           int
+	scan                   int
 	rampFrom               clock.Instant
-	rampRate               float64 // slots per nanosecond
+	ramped                 time.Duration // of the ramp that the slots started so far stand for
 	gen                    uint64
 	reached                atomic.Uint64
 	readyWait, idleWait    []chan struct{}
@@ -290,17 +290,22 @@ func (w *worker) control(key uint32, now clock.Instant) {
 	}
 }
 
-// ramp starts as many slots as the ramp allows by now.
+// ramp starts as many slots as the ramp allows by now: new ones at the plan's rate, those that have been at work before
+// within about a second, which is slower than they ask by themselves and so no jolt.
 func (w *worker) ramp(now clock.Instant) {
-	allowed := int(float64(now.Sub(w.rampFrom))*w.rampRate) + 1 - w.ramped
-	for ; w.scan < w.target && allowed > 0 && !w.paused; w.scan++ {
+	fresh := time.Duration(float64(time.Second) * float64(w.loops) / float64(w.plan.RampPerSecond))
+	again := min(fresh, time.Second/time.Duration(max(1, w.target)))
+	for ; w.scan < w.target && w.ramped <= now.Sub(w.rampFrom) && !w.paused; w.scan++ {
 		s := &w.slots[w.scan]
-		if s.state != gone && s.state != parked {
+		switch s.state {
+		case gone:
+			w.ramped += fresh
+		case parked:
+			w.ramped += again
+		default:
 			continue
 		}
 		w.start(uint32(w.scan), s, now)
-		w.ramped++
-		allowed--
 	}
 	if w.scan < w.target && !w.paused {
 		w.net.SetTimer(keyRamp, now.Add(rampTick))
@@ -308,18 +313,9 @@ func (w *worker) ramp(now clock.Instant) {
 	w.check()
 }
 
-// beginRamp starts idle slots: new ones at the plan's rate, and if all have been at work before, within about a second.
-// That is slower than the load asks by itself, so that it is no jolt.
+// beginRamp starts idle slots.
 func (w *worker) beginRamp(now clock.Instant) {
-	perSecond := float64(w.plan.RampPerSecond) / float64(w.loops)
-	fresh := false
-	for i := range w.slots[:w.target] {
-		fresh = fresh || w.slots[i].state == gone
-	}
-	if !fresh {
-		perSecond = max(perSecond, float64(w.target))
-	}
-	w.scan, w.ramped, w.rampFrom, w.rampRate = 0, 0, now, perSecond/1e9
+	w.scan, w.ramped, w.rampFrom = 0, 0, now
 	w.ramp(now)
 }
 
