@@ -37,8 +37,8 @@ func profiles() map[string]Profile {
 	return map[string]Profile{
 		"quick": {
 			Name: "quick", Dirs: 20, Fetch: 10 * time.Second, Burst: 2 * time.Second,
-			Trial: 4 * time.Second, TrialSettle: time.Second,
-			Window: 8 * time.Second, RampUp: 1500 * time.Millisecond, Fail: 5 * time.Second,
+			Trial: 4 * time.Second, TrialSettle: 750 * time.Millisecond,
+			Window: 8 * time.Second, RampUp: time.Second, Fail: 5 * time.Second,
 			Width: 0.05, MaxTrials: 3, Resumes: -1, Estimate: true,
 		},
 		"standard": {

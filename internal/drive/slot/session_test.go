@@ -222,13 +222,13 @@ func TestRampKeepsItsRate(t *testing.T) {
 	s.run(s.now.Add(5 * time.Second))
 	s.w.resume(2)
 	s.w.setLoad(400, s.w.sampler, 3)
-	s.run(s.now.Add(500 * time.Millisecond))
+	s.run(s.now.Add(250 * time.Millisecond))
 	if half := s.w.running; half < 150 || half > 250 {
-		t.Errorf("%d of 400 slots are back after half a second, want about half", half)
+		t.Errorf("%d of 400 slots are back after a quarter of a second, want about half", half)
 	}
-	s.run(s.now.Add(600 * time.Millisecond))
+	s.run(s.now.Add(300 * time.Millisecond))
 	if s.w.running != 400 {
-		t.Errorf("%d of 400 slots are back after a second", s.w.running)
+		t.Errorf("%d of 400 slots are back after half a second", s.w.running)
 	}
 	// Some are new: only they take their time.
 	s.w.setLoad(200, s.w.sampler, 4)
@@ -237,11 +237,11 @@ func TestRampKeepsItsRate(t *testing.T) {
 	s.run(s.now.Add(5 * time.Second))
 	s.w.setLoad(300, s.w.sampler, 5)
 	s.w.resume(5)
-	s.run(s.now.Add(800 * time.Millisecond))
+	s.run(s.now.Add(450 * time.Millisecond))
 	if n := s.w.running; n < 200 || n > 250 {
-		t.Errorf("%d of 200 old and 100 new slots run after 0.8 s", n)
+		t.Errorf("%d of 200 old and 100 new slots run after 0.45 s", n)
 	}
-	s.run(s.now.Add(400 * time.Millisecond))
+	s.run(s.now.Add(500 * time.Millisecond))
 	if s.w.running != 300 {
 		t.Errorf("%d of 300 slots run", s.w.running)
 	}

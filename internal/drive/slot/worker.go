@@ -291,10 +291,10 @@ func (w *worker) control(key uint32, now clock.Instant) {
 }
 
 // ramp starts as many slots as the ramp allows by now: new ones at the plan's rate, those that have been at work before
-// within about a second, which is slower than they ask by themselves and so no jolt.
+// within half a second, which is slower than they ask by themselves and so no jolt.
 func (w *worker) ramp(now clock.Instant) {
 	fresh := time.Duration(float64(time.Second) * float64(w.loops) / float64(w.plan.RampPerSecond))
-	again := min(fresh, time.Second/time.Duration(max(1, w.target)))
+	again := min(fresh, time.Second/2/time.Duration(max(1, w.target)))
 	for ; w.scan < w.target && w.ramped <= now.Sub(w.rampFrom) && !w.paused; w.scan++ {
 		s := &w.slots[w.scan]
 		switch s.state {
