@@ -4,16 +4,19 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
 	"pgregory.net/rapid"
 )
 
@@ -236,6 +239,37 @@ func FuzzReadSlots(f *testing.F) {
 			t.Error("records of an unknown schema")
 		}
 	})
+}
+
+// TestLineWithoutEnd reads 256 MiB of one letter, which zstd packs into a few kilobytes, with little memory.
+func TestLineWithoutEnd(t *testing.T) {
+	var packed bytes.Buffer
+	z, err := zstd.NewWriter(&packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(z, "{\"schema\":%q}\n", SlotsSchema); err != nil {
+		t.Fatal(err)
+	}
+	block := bytes.Repeat([]byte("x"), 1<<20)
+	for range 1 << 8 {
+		if _, err := z.Write(block); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = ReadSlots(bytes.NewReader(packed.Bytes()), 0)
+	runtime.ReadMemStats(&after)
+	if err == nil || !strings.Contains(err.Error(), "line 2: longer than") {
+		t.Errorf("error %v", err)
+	}
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 {
+		t.Errorf("%d bytes allocated for a line of no use", grown)
+	}
 }
 
 func TestCSV(t *testing.T) {

@@ -106,15 +106,21 @@ func LoadSeconds(dir string, iteration int) ([]Second, error) {
 	return ReadSeconds(f, iteration)
 }
 
+// maxLine bounds a line of a record file in bytes; they have a few hundred.
+const maxLine = 64 << 10
+
 func readLines[T any](r io.Reader, schema string, want func(*T) bool) (records []T, err error) {
 	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
 	if err != nil {
 		return nil, err
 	}
 	defer z.Close()
-	lines := bufio.NewReader(z)
+	lines := bufio.NewReaderSize(z, maxLine)
 	for n := 1; ; n++ {
-		line, err := lines.ReadBytes('\n')
+		line, err := lines.ReadSlice('\n')
+		if err == bufio.ErrBufferFull { // a few bytes can stand for gigabytes
+			return records, fmt.Errorf("record file: line %d: longer than %d bytes", n, maxLine)
+		}
 		if err == io.EOF && len(line) == 0 {
 			if n == 1 {
 				return nil, fmt.Errorf("%w: no first line", ErrTorn)
