@@ -132,11 +132,11 @@ func (w *worker) dial(i uint32, s *slot, now clock.Instant) {
 			return
 		}
 		if w.ports != nil {
-			w.ports.Give(s.from, now)
 			if errors.Is(err, syscall.EADDRINUSE) && try < portTries {
-				w.ports.Busy++
+				w.ports.Foreign(s.from)
 				continue
 			}
+			w.ports.Give(s.from, now)
 		}
 		w.fail(i, s, now, classOf(err), err.Error())
 		s.from = source.Pair{}

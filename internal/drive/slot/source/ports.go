@@ -133,6 +133,15 @@ func (p *Ports) rested(freed uint32, now clock.Instant) bool {
 	return freed == 0 || tenths(now)-freed > uint32(Quiet/1e8)
 }
 
+// Foreign takes a port that somebody else holds out of use, on every address: most such holders listen on all of them,
+// and the addresses use their ports in step.
+func (p *Ports) Foreign(r Pair) {
+	p.Busy++
+	for _, table := range p.freed {
+		table[uint32(r.Port)-p.first] = held
+	}
+}
+
 // Give returns a pair when its connection is closed.
 func (p *Ports) Give(r Pair, now clock.Instant) {
 	if r.Port != 0 {

@@ -203,3 +203,24 @@ func TestLocal(t *testing.T) {
 		t.Errorf("none wanted gives %v, %v", list, err)
 	}
 }
+
+// TestForeignPortIsLeftAlone meets a listener on all addresses: the addresses come to its port one after the other, and
+// one look at it must do for all.
+func TestForeignPortIsLeftAlone(t *testing.T) {
+	now := clock.Instant(1e15)
+	p := New(sources(50), 1024, 1033, 0, 1, now)
+	for range 20 * 50 {
+		r, found := p.Take(now)
+		if !found {
+			t.Fatal("no port")
+		}
+		if r.Port == 1029 {
+			p.Foreign(r)
+			continue
+		}
+		p.Give(r, now)
+	}
+	if p.Busy != 1 {
+		t.Errorf("the port of somebody else was tried %d times", p.Busy)
+	}
+}
