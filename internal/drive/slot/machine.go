@@ -221,7 +221,11 @@ func (w *worker) more(i uint32, s *slot, now clock.Instant) {
 		s.asked = now
 	}
 	s.armed = true
-	w.net.Recv(s.conn, allowed) // moves the limit of one that is armed already
+	if w.checker.Skips(&s.reply, &s.op, allowed) {
+		w.net.Skip(s.conn, allowed)
+	} else {
+		w.net.Recv(s.conn, allowed) // moves the limit of one that is armed already
+	}
 	w.arm(i, s, now.Add(w.timeout))
 }
 

@@ -16,19 +16,20 @@ import (
 
 // sim is a network and a clock: a carrier whose time moves only from event to event.
 type sim struct {
-	t      testing.TB
-	now    clock.Instant
-	start  clock.Instant // of the turn
-	lag    func() time.Duration
-	w      *worker
-	tables *web99.Tables
-	events simHeap
-	seq    int
-	timers map[uint32]int // sequence of the valid timer event
-	conns  []*simConn
-	free   []loop.ID
-	dial   func(c *simConn)             // decides about a connection; nil accepts after 1 ms
-	serve  func(c *simConn, req []byte) // answers a request
+	t       testing.TB
+	now     clock.Instant
+	start   clock.Instant // of the turn
+	lag     func() time.Duration
+	w       *worker
+	tables  *web99.Tables
+	events  simHeap
+	seq     int
+	timers  map[uint32]int // sequence of the valid timer event
+	conns   []*simConn
+	free    []loop.ID
+	skipped int                          // bytes that were thrown away
+	dial    func(c *simConn)             // decides about a connection; nil accepts after 1 ms
+	serve   func(c *simConn, req []byte) // answers a request
 }
 
 type simEvent struct {
@@ -61,6 +62,7 @@ type simConn struct {
 	end     bool   // FIN arrived behind in
 	err     error  // error behind in
 	armed   int
+	skip    bool
 	closed  bool
 	pending bool // a completion is scheduled
 	asked   int  // requests seen
@@ -116,8 +118,12 @@ func (c *simConn) accept(d time.Duration, err error) {
 	})
 }
 
-func (s *sim) Recv(id loop.ID, max int) {
+func (s *sim) Recv(id loop.ID, max int) { s.receive(id, max, false) }
+func (s *sim) Skip(id loop.ID, max int) { s.receive(id, max, true) }
+
+func (s *sim) receive(id loop.ID, max int, skip bool) {
 	c := s.conns[id]
+	c.skip = skip
 	if max < 1 {
 		s.t.Errorf("receive of %d bytes", max)
 	}
@@ -139,6 +145,12 @@ func (c *simConn) wake() {
 		n := min(len(c.in), c.armed)
 		b := append([]byte(nil), c.in[:n]...)
 		c.in = c.in[n:]
+		if c.skip {
+			for i := range b {
+				b[i] = 0xee // nobody may look
+			}
+			c.s.skipped += n
+		}
 		c.armed = 0
 		var err error
 		if n == 0 {

@@ -18,6 +18,7 @@ import (
 type carrier interface {
 	Connect(o *loop.ConnectOptions) (loop.ID, error)
 	Recv(id loop.ID, max int)
+	Skip(id loop.ID, max int)
 	Send(id loop.ID, head, body, tail []byte) (done bool)
 	Close(id loop.ID)
 	SetTimer(key uint32, due clock.Instant)

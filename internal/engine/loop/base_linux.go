@@ -128,6 +128,14 @@ func (b *base) drain() {
 	b.ready = b.ready[:0]
 }
 
+// msgFlags are those of the armed receive.
+func msgFlags(c *conn) int {
+	if c.flags&skipping != 0 {
+		return unix.MSG_TRUNC
+	}
+	return 0
+}
+
 func (b *base) connected(c *conn, err error) {
 	c.flags &^= connecting
 	if err != nil {

@@ -155,9 +155,9 @@ func (e *epoll) serve(c *conn) {
 	}
 }
 
-func (e *epoll) recv(c *conn, most int) {
+func (e *epoll) recv(c *conn, most int, flags uint32) {
 	c.want = int32(min(max(most, 1), len(e.buf)))
-	c.flags |= armed
+	c.flags = c.flags&^skipping | armed | flags
 	if c.flags&readable != 0 {
 		e.queue(c)
 	}
@@ -167,7 +167,7 @@ func (e *epoll) recv(c *conn, most int) {
 // allocation. Does not block.
 func (e *epoll) receive(c *conn) {
 	b := e.buf[:c.want]
-	n, errno := recvfrom(c.fd, b)
+	n, errno := recvfrom(c.fd, b, msgFlags(c))
 	if errno == unix.EAGAIN {
 		c.flags &^= readable
 		e.l.stats.RecvEmpty++

@@ -45,7 +45,7 @@ type backend interface {
 	unlisten(index int)
 	room() // IDs have become free again
 	connecting(c *conn, done bool) error
-	recv(c *conn, max int)
+	recv(c *conn, max int, flags uint32) // flags: 0 or skipping
 	send(c *conn, head, body, tail []byte) bool
 	sendFile(c *conn, head []byte, fd int, off, n int64, tail []byte) bool
 	closeWrite(c *conn)
@@ -338,20 +338,32 @@ func (l *Loop) Connect(o *ConnectOptions) (ID, error) {
 
 // Recv arms one receive of at most max bytes (at least 1, at most RecvBuffer);
 // Received follows, never inside the call; if input is at hand in this turn (epoll) or
-// in the next, which does not sleep (io_uring). Arming again before that changes max. An id that is closed is ignored, here and in all
-// methods below. Loop goroutine. No allocation.
+// in the next, which does not sleep (io_uring). Arming again before that changes max.
+// An id that is closed is ignored, here and in all methods below. Loop goroutine. No
+// allocation.
 func (l *Loop) Recv(id ID, max int) {
 	if c := l.table.lookup(id); c != nil {
-		l.be.recv(c, max)
+		l.be.recv(c, max, 0)
+	}
+}
+
+// Skip is Recv for bytes that nobody is going to look at: the kernel does not copy them.
+// Received gets their number as the length of a slice of unspecified content. A Recv
+// asked for before that may still complete in the same way. Loop goroutine. No
+// allocation.
+func (l *Loop) Skip(id ID, max int) {
+	if c := l.table.lookup(id); c != nil {
+		l.be.recv(c, max, skipping)
 	}
 }
 
 // Send sends head, body and tail, in this order, by one system call. done: the kernel
 // took it all, and no Sent follows. Otherwise Sent follows later, after the rest has
-// gone or with an error; with Options.Batch that is the rule. head may be used again at once; body and tail must stay as
-// they are until done or Sent, and may not be the buffer of Received. One send at a
-// time: another before Sent panics. Loop goroutine. Does not block. No allocation
-// beyond the growth of the store of unfinished sends.
+// gone or with an error; with Options.Batch that is the rule for heads up to 4 KiB.
+// head may be used again at once; body and tail must stay as they are until done or
+// Sent, and may not be the buffer of Received. One send at a time: another before Sent
+// panics. Loop goroutine. Does not block. No allocation beyond the growth of the store
+// of unfinished sends.
 func (l *Loop) Send(id ID, head, body, tail []byte) (done bool) {
 	c := l.table.lookup(id)
 	return c != nil && l.be.send(c, head, body, tail)

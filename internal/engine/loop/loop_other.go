@@ -24,6 +24,7 @@ func (l *Loop) Alive(r Ref) bool                                                
 func (l *Loop) StopListen(index int)                                                {}
 func (l *Loop) Connect(o *ConnectOptions) (ID, error)                               { return 0, errNeedsLinux }
 func (l *Loop) Recv(id ID, max int)                                                 {}
+func (l *Loop) Skip(id ID, max int)                                                 {}
 func (l *Loop) Send(id ID, head, body, tail []byte) bool                            { return false }
 func (l *Loop) Close(id ID)                                                         {}
 func (l *Loop) CloseWrite(id ID)                                                    {}

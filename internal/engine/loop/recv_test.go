@@ -50,6 +50,54 @@ func testRecvNeverExceedsMax(t *testing.T, o Options) {
 	same(t, got, want)
 }
 
+func TestSkipTakesBytesAway(t *testing.T) { onEach(t, testSkipTakesBytesAway) }
+
+// testSkipTakesBytesAway receives every third piece and skips the others, across the
+// end; the limit goes up and down while a skip is open.
+func testSkipTakesBytesAway(t *testing.T, o Options) {
+	s := &script{}
+	o.RecvBuffer = 4 << 10
+	r := turn(t, made(t, o, s))
+	id, c := r.peer(s, ListenOptions{})
+	want := noise(100<<10, 1)
+	go func() {
+		c.Write(want)
+		c.CloseWrite()
+	}()
+	at, k, ended := 0, 0, false
+	arm := func() {
+		if k++; k%3 == 0 {
+			r.l.Recv(id, 1000+k)
+			return
+		}
+		r.l.Skip(id, 1)
+		r.l.Skip(id, 4<<10)
+		r.l.Skip(id, 100+k)
+	}
+	s.received = func(_ ID, b []byte, err error) {
+		most := 100 + k
+		if k%3 == 0 {
+			most = 1000 + k
+			same(t, b, want[at:at+len(b)])
+		}
+		if len(b) > most || err != nil {
+			t.Errorf("%d bytes, error %v, of at most %d", len(b), err, most)
+		}
+		at += len(b)
+		if ended = len(b) == 0; !ended {
+			arm()
+		}
+	}
+	arm()
+	r.until(func() bool { return ended })
+	if at != len(want) || k < 100 {
+		t.Errorf("%d of %d bytes in %d pieces", at, len(want), k)
+	}
+	if n := r.l.Stats().RecvBytes; n != uint64(at) {
+		t.Errorf("%d bytes counted", n)
+	}
+}
+
 // TestAFullReceiveIsFollowedByOneProbe: a receive that got all it asked for proves
 // nothing, the next one finds the queue empty, and then the loop waits for an edge.
 func TestAFullReceiveIsFollowedByOneProbe(t *testing.T) {

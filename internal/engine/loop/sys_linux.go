@@ -17,10 +17,10 @@ import (
 //
 // Zero means success; other results are errno values, EINTR already retried.
 
-func recvfrom(fd int32, b []byte) (int, syscall.Errno) {
+func recvfrom(fd int32, b []byte, flags int) (int, syscall.Errno) {
 	for {
 		n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd),
-			uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), 0, 0, 0)
+			uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), uintptr(flags), 0, 0)
 		if e != unix.EINTR {
 			return int(n), e
 		}

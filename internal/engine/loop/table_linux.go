@@ -32,6 +32,7 @@ const (
 	resume                 // the unfinished send waits for its turn, not for the kernel
 	queued                 // on the ready list of this or the next turn
 	halfClose              // CloseWrite waits for the end of the send
+	skipping               // the armed receive throws away
 
 	// With io_uring, operations that are open, in the queue or in the kernel:
 	taking  // receive

@@ -55,6 +55,17 @@ func (c *Checker) Take(r *Reply, op *workload.Op, b []byte, at clock.Instant) Mi
 	return bad
 }
 
+// Skips reports whether the next n bytes, whatever they are, are only counted: they are file content that is neither
+// compared nor rewritten, or more than there is of a file that ends the response.
+//
+// Loop goroutine. No allocation. Never blocks.
+func (c *Checker) Skips(r *Reply, op *workload.Op, n int) bool {
+	if r.phase != inFile || r.chunked || r.compare || r.rewritten(op) {
+		return false
+	}
+	return op.Kind == workload.Static && r.Length >= 0 || int64(n) <= op.File.Size()-r.at
+}
+
 // judgeHead checks status, type, cookie and announced length.
 func (c *Checker) judgeHead(r *Reply, op *workload.Op, at clock.Instant) Mishap {
 	h := &c.response

@@ -102,6 +102,47 @@ func TestRightAnswersInAnyPieces(t *testing.T) {
 	}
 }
 
+// TestWhatIsSkippedIsNotLookedAt replaces every piece that may be skipped by noise; what is compared or rewritten never
+// may be.
+func TestWhatIsSkippedIsNotLookedAt(t *testing.T) {
+	c, o := pair(t)
+	for k := range workload.Kind(workload.Kinds) {
+		for class := range uint8(3) {
+			for _, compare := range []bool{false, true} {
+				op := &workload.Op{Kind: k, User: 3, LastAd: 7, File: fileset.File{Dir: 12, Class: class, Num: 1}}
+				b, _ := o.Answer(c.AppendRequest(nil, op, 9))
+				var r Reply
+				r.Begin(compare)
+				skipped := int64(0)
+				for len(b) > 0 {
+					n := min(150, len(b))
+					if c.Skips(&r, op, n) {
+						skipped += int64(n)
+						for i := range b[:n] {
+							b[i] ^= 0x55
+						}
+					}
+					if bad := c.Take(&r, op, b[:n], 0); bad != fine {
+						t.Fatalf("%v of class %d: %v: %s", k, class, bad.Class, bad.Text)
+					}
+					b = b[n:]
+				}
+				if bad := c.End(&r, op); bad != fine {
+					t.Fatalf("%v of class %d: %v: %s", k, class, bad.Class, bad.Text)
+				}
+				least := op.File.Size() - 2*150 // the pieces with the head or the end of the page in them
+				if compare || k == workload.CAD && class > 0 {
+					if skipped > 0 {
+						t.Errorf("%v of class %d, compare %v: %d bytes may be skipped", k, class, compare, skipped)
+					}
+				} else if skipped < least {
+					t.Errorf("%v of class %d: %d of %d bytes may be skipped", k, class, skipped, op.File.Size())
+				}
+			}
+		}
+	}
+}
+
 // TestEveryWrongByteIsSeen flips each byte of a page in turn: whatever it belongs to, the answer is refused, save in
 // what only the target can know.
 func TestEveryWrongByteIsSeen(t *testing.T) {
