@@ -292,7 +292,7 @@ func audit(d *disclosure.Document) auditTable {
 		return fmt.Sprintf("%+.4f %%", it.Identity)
 	})
 	add("Late", "≤ "+short(rule.Late)+" %", []string{"late_share", "late_verdict"}, func(it *disclosure.Iteration) string { return short(it.Audit.Late) + " %" })
-	add("Slot verdicts lateness decides", "≤ "+short(rule.LateSlots)+" %", []string{"late_slots"}, func(it *disclosure.Iteration) string { return count(it.Audit.LateSlots) })
+	add("Slot verdicts lateness decides", "≤ "+short(rule.LateSlots)+" % if passing", []string{"late_slots"}, func(it *disclosure.Iteration) string { return count(it.Audit.LateSlots) })
 	add("Issued operations off the plan", "0", []string{"plan_differs", "plan_unchecked"}, func(it *disclosure.Iteration) string {
 		if len(it.Audit.Plan) == 0 {
 			return "not compared"

@@ -121,7 +121,8 @@ func (v *verdict) identity() {
 }
 
 // lateness: the driver's own delays are charged to the target, so they must be small and must decide nothing. (That
-// they do not decide the iteration is seen to in slots.)
+// they do not decide the iteration is seen to in slots.) How many slots they decide matters where a score may come of
+// it; an iteration that fails with and without them fails, and has many slots near the floor.
 func (v *verdict) lateness() {
 	j, n := v.j, float64(v.it.Requested)
 	if j.LateShare > v.rule.LateShare {
@@ -129,7 +130,7 @@ func (v *verdict) lateness() {
 			"the driver was late for %.2f %% of the time of all operations; %.1f %% is allowed", 100*j.LateShare, 100*v.rule.LateShare)
 	}
 	// One slot may always be near the floor by chance: of fewer than 200 it would be too large a share.
-	if share := float64(j.LateSlots) / n; share > v.rule.LateSlots && j.LateSlots > 1 {
+	if share := float64(j.LateSlots) / n; v.passes && share > v.rule.LateSlots && j.LateSlots > 1 {
 		v.say(Invalid, fault.Driver, "late_slots", 100*share, 100*v.rule.LateSlots, "percent",
 			"the driver's lateness decides about %s (%.2f %%); %.1f %% is allowed",
 			plural(j.LateSlots, "slot"), 100*share, 100*v.rule.LateSlots)

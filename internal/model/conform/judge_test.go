@@ -99,6 +99,14 @@ func TestRules(t *testing.T) {
 				r.CreditedBits = int64(319_999 * window.Seconds())
 			}
 		}), Invalid, "late_slots", "2 slots (1.00 %)", fault.Driver},
+		{"lateness decides slots of an iteration that fails anyway", each(func(i int, r *Record) {
+			switch {
+			case i < 2:
+				r.CreditedBits = int64(319_999 * window.Seconds())
+			case i < 10:
+				r.CreditedBits = int64(300_000 * window.Seconds())
+			}
+		}), NotPassing, "too_few_conform", "190 of 200", fault.Target},
 		{"lateness decides one slot of a hundred", func(it *Iteration) {
 			it.Requested, it.Audit.Attempted, it.Records = 100, 100, it.Records[:100]
 			it.Records[0].CreditedBits, it.Records[0].Late = int64(319_999*window.Seconds()), window/2000
