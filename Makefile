@@ -7,8 +7,12 @@ FUZZTIME ?= 20s
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
+# The CGI program has a quick start there, see cmd/tidemark-cgi.
+QUICK = $(if $(filter linux/amd64,$(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)),-ldflags=-E=tidemark.dev/pages/quick.start)
+
 build: ## build bin/tidemark and bin/tidemark-cgi
-	$(GO) build -o bin/ ./cmd/...
+	$(GO) build -o bin/ ./cmd/tidemark
+	$(GO) build $(QUICK) -o bin/ ./cmd/tidemark-cgi
 
 test: ## run the tests
 	$(GO) test ./...

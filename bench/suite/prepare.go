@@ -13,6 +13,7 @@ import (
 
 	"tidemark.dev/bench/peers"
 	"tidemark.dev/internal/drive/fill"
+	"tidemark.dev/internal/drive/kit"
 	"tidemark.dev/internal/drive/target"
 	"tidemark.dev/internal/model/fileset"
 	"tidemark.dev/internal/model/workload"
@@ -139,10 +140,13 @@ func (s *Suite) build(ctx context.Context, caddy bool) error {
 		s.Built[name] = out
 		return nil
 	}
-	for _, b := range [][2]string{{"tidemark", "./cmd/tidemark"}, {"tidemark-cgi", "./cmd/tidemark-cgi"}, {"burst", "./bench/burst"}} {
+	for _, b := range [][2]string{{"tidemark", "./cmd/tidemark"}, {"burst", "./bench/burst"}} {
 		if err := program(b[0], s.Module, "go", "build", "-o", "OUT", b[1]); err != nil {
 			return err
 		}
+	}
+	if err := program("tidemark-cgi", s.Module, append(append([]string{"go"}, kit.CGIBuild()...), "-o", "OUT", "./cmd/tidemark-cgi")...); err != nil {
+		return err
 	}
 	for name, source := range map[string]string{"light": "light.c", "limit-epoll": "epoll.c", "limit-uring": "uring.c", "cached": "cached.c"} {
 		if err := program(name, s.path("climit"), "gcc", "-O2", "-Wall", "-o", "OUT", source); err != nil {

@@ -1,6 +1,7 @@
 // Command tidemark-cgi is the standard dynamic GET of the web99 workload as a CGI program. Any server
 // that can run CGI programs can run it; it is a program of its own because the large tidemark binary
-// takes several milliseconds to start and this one about one.
+// takes far longer to start. On linux/amd64 it can answer before the Go runtime has started, see
+// package quick.
 //
 // The document root is taken from TIDEMARK_ROOT or, without that, from DOCUMENT_ROOT.
 package main
@@ -11,6 +12,7 @@ import (
 	"tidemark.dev/internal/serve/host/cgi"
 	"tidemark.dev/page"
 	"tidemark.dev/pages"
+	_ "tidemark.dev/pages/quick" // the entry of the process, when it is linked so
 )
 
 func main() {

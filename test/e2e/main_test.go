@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"tidemark.dev/internal/drive/kit"
 )
 
 var backend = flag.String("backend", "", "event loop of every server and driver: epoll, io_uring")
@@ -61,13 +63,14 @@ func whole(m *testing.M) (code int, err error) {
 	preferred()
 	bin := filepath.Join(suite.dir, "bin")
 	suite.tidemark, suite.root = filepath.Join(bin, "tidemark"), filepath.Join(suite.dir, "root")
-	args := []string{"build", "-o", bin + "/"}
+	builds := [][]string{{"build", "-o", bin + "/", "tidemark.dev/cmd/tidemark"}, append(kit.CGIBuild(), "-o", bin+"/", "tidemark.dev/cmd/tidemark-cgi")}
 	if *raceBuild {
-		args = append(args, "-race")
+		builds = [][]string{{"build", "-race", "-o", bin + "/", "tidemark.dev/cmd/tidemark", "tidemark.dev/cmd/tidemark-cgi"}}
 	}
-	build := exec.Command("go", append(args, "tidemark.dev/cmd/tidemark", "tidemark.dev/cmd/tidemark-cgi")...)
-	if out, err := build.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("build: %v\n%s", err, out)
+	for _, args := range builds {
+		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+			return 0, fmt.Errorf("build: %v\n%s", err, out)
+		}
 	}
 	create := exec.Command(suite.tidemark, "fileset", "create", "--quiet", "--dirs", "20", suite.root)
 	if out, err := create.CombinedOutput(); err != nil {

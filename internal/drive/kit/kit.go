@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sort"
 	"strings"
@@ -279,12 +280,21 @@ func CGIProgram(ctx context.Context, self, dir string) (path, note string) {
 	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
 	if tool, err := exec.LookPath("go"); err == nil {
-		build := exec.CommandContext(ctx, tool, "build", "-o", out, "tidemark.dev/cmd/tidemark-cgi")
+		build := exec.CommandContext(ctx, tool, append(CGIBuild(), "-o", out, "tidemark.dev/cmd/tidemark-cgi")...)
 		if err := build.Run(); err == nil {
 			return out, "built from source"
 		}
 	}
 	return "", "the main executable (a heavier start)"
+}
+
+// CGIBuild returns the arguments of the go command that build cmd/tidemark-cgi
+// with its quick start, where it has one.
+func CGIBuild() []string {
+	if runtime.GOOS == "linux" && runtime.GOARCH == "amd64" {
+		return []string{"build", "-ldflags=-E=tidemark.dev/pages/quick.start"}
+	}
+	return []string{"build"}
 }
 
 // SortedFiles orders configuration files by name, for stable documents.
