@@ -14,11 +14,11 @@ import (
 // postLog appends to the post log of a directory. Any number of goroutines and processes may do so at
 // once: a mutex orders the goroutines of a process, an flock on the file orders the processes.
 //
-// The number of records is the file's size, never its count line; the line is only written. Order of
-// writes: the record, then the count, then the answer to the client. A process that dies in between
-// leaves a record without an answer, which is allowed, and a count that is one short, which the next
-// append or Fetch puts right. Bytes after the last whole record are of an append that never was
-// answered; the next holder of the lock cuts them off.
+// The number of records is the file's size, never its count line; the line is only written, and lags
+// behind until Fetch, Reset or the end of a writer: a second write for each POST would cost as much as the
+// record. Order of writes: the record, then the answer to the client. A process that dies in between
+// leaves a record without an answer, which is allowed. Bytes after the last whole record are of an append
+// that never was answered; the next holder of the lock cuts them off.
 type postLog struct {
 	path watched
 
@@ -38,8 +38,28 @@ func (l *postLog) close() error {
 	if l.file == nil {
 		return nil
 	}
-	err := l.file.Close()
+	err := l.settle()
+	if e := l.file.Close(); err == nil {
+		err = e
+	}
 	l.file = nil
+	return err
+}
+
+// settle brings the count line up to date, unless the log has been moved away.
+func (l *postLog) settle() error {
+	if err := flock(l.file); err != nil {
+		return err
+	}
+	defer l.unlock()
+	id, err := l.path.identify()
+	if err != nil || !l.of.same(id) {
+		return nil
+	}
+	n, err := l.mend(id.size)
+	if err == nil {
+		err = l.writeCount(n)
+	}
 	return err
 }
 
@@ -57,10 +77,7 @@ func (l *postLog) append(r *web99.Record) error {
 	if !ok {
 		return errors.New("a value does not fit its column")
 	}
-	if _, err = l.file.WriteAt(b, web99.LogSize(n)); err == nil {
-		err = l.writeCount(n + 1)
-	}
-	if err != nil {
+	if _, err = l.file.WriteAt(b, web99.LogSize(n)); err != nil {
 		// Take the record back: its POST is answered with an error. If even that fails, the record may
 		// stay, as for a client that never saw its answer.
 		_ = l.file.Truncate(web99.LogSize(n))
@@ -122,7 +139,7 @@ func (l *postLog) lock() (n int64, err error) {
 			return 0, err
 		}
 		id, err := l.path.identify()
-		if err == nil && id.device == l.of.device && id.inode == l.of.inode {
+		if err == nil && l.of.same(id) {
 			if n, err = l.mend(id.size); err != nil {
 				l.unlock()
 			}

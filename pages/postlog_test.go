@@ -34,7 +34,7 @@ func appender(dir, first, count string) int {
 	fmt.Println("ready")
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	var wg sync.WaitGroup
-	failed := make(chan error, 2)
+	failed := make(chan error, 3)
 	for half := range int64(2) {
 		wg.Go(func() {
 			for i := half; i < n; i += 2 {
@@ -46,6 +46,9 @@ func appender(dir, first, count string) int {
 		})
 	}
 	wg.Wait()
+	if err := log.close(); err != nil {
+		failed <- err
+	}
 	select {
 	case err := <-failed:
 		fmt.Println(err)
@@ -158,11 +161,14 @@ func TestDamagedLogsAreMended(t *testing.T) {
 		if err := l.append(&web99.Record{Time: now, User: 9, File: []byte("/f")}); err != nil {
 			t.Fatal(name, err)
 		}
-		if got, _ := os.ReadFile(path); string(got) != c.after {
+		if got, _ := os.ReadFile(path); len(got) != len(c.after) || string(got[web99.CountSize:]) != c.after[web99.CountSize:] {
 			t.Errorf("%s: got\n%swant\n%s", name, got, c.after)
 		}
 		if err := l.close(); err != nil {
 			t.Error(err)
+		}
+		if got, _ := os.ReadFile(path); string(got) != c.after {
+			t.Errorf("%s: got in the end\n%swant\n%s", name, got, c.after)
 		}
 	}
 }
@@ -176,7 +182,6 @@ func TestFetchMendsToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := newPostLog(dir)
-	defer l.close()
 	f, n, err := l.fetch()
 	if err != nil || n != 2 {
 		t.Fatal(n, err)
@@ -188,6 +193,12 @@ func TestFetchMendsToo(t *testing.T) {
 	if got, err := f.AppendTo(nil); err != nil || string(got) != two[web99.CountSize:] {
 		t.Errorf("%q, %v", got, err)
 	}
+	if got, _ := os.ReadFile(path); !bytes.HasPrefix(got, []byte("         2\n")) || len(got) != 11+3*139 {
+		t.Errorf("%q", got)
+	}
+	if err := l.close(); err != nil {
+		t.Fatal(err)
+	}
 	if got, _ := os.ReadFile(path); !bytes.HasPrefix(got, []byte("         3\n")) || len(got) != 11+3*139 {
 		t.Errorf("%q", got)
 	}
@@ -198,7 +209,6 @@ func TestAReplacedLogIsNoticed(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, web99.PostLogName)
 	l := newPostLog(dir)
-	defer l.close()
 	add := func(user int64) {
 		t.Helper()
 		if err := l.append(&web99.Record{Time: now, User: user, File: []byte("/f")}); err != nil {
@@ -217,7 +227,11 @@ func TestAReplacedLogIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	add(3)
-	for name, want := range map[string]string{path + ".old": logText(t, 1), path: logText(t, 5, 3)} {
+	if err := l.close(); err != nil {
+		t.Fatal(err)
+	}
+	moved := strings.Replace(logText(t, 1), "         1\n", "         0\n", 1) // its count line lags behind
+	for name, want := range map[string]string{path + ".old": moved, path: logText(t, 5, 3)} {
 		if got, _ := os.ReadFile(name); string(got) != want {
 			t.Errorf("%s: got\n%swant\n%s", name, got, want)
 		}

@@ -35,6 +35,9 @@ type identity struct {
 	size, modTime int64
 }
 
+// same reports whether o is of the same file, changed or not.
+func (i identity) same(o identity) bool { return i.device == o.device && i.inode == o.inode }
+
 func newStore(dir string) *store {
 	return &store{
 		users: watch(filepath.Join(dir, web99.PersonalityName)),
