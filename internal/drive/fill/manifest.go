@@ -219,11 +219,7 @@ func list(root *os.Root, dir string) ([]string, error) {
 		return nil, err
 	}
 	defer h.Close()
-	entries, err := h.ReadDir(-1)
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
-	}
+	names, err := h.Readdirnames(-1) // ReadDir looks at every file besides
 	return sorted(names), err
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -71,6 +70,12 @@ func (f Fault) String() string {
 	}
 	return f.Path + ": " + f.Kind.String()
 }
+
+// readSize is how much of a file is read and compared at a time: little enough to stay in a processor's own cache
+// between the two.
+const readSize = 128 << 10
+
+var errIrregular = errors.New("not a regular file")
 
 // Check says how thorough Verify is.
 type Check struct {
@@ -171,7 +176,7 @@ func (v *verifier) fault(f Fault) {
 
 // directories is one worker.
 func (v *verifier) directories(ctx context.Context) {
-	buf := make([]byte, fileset.MaxSize)
+	buf := make([]byte, readSize)
 	for ctx.Err() == nil {
 		d := int(v.next.Add(1) - 1)
 		if d >= v.set.Dirs {
@@ -198,18 +203,25 @@ func (v *verifier) directory(ctx context.Context, d int, buf []byte) {
 		return
 	}
 	defer dir.Close()
+	self, err := dir.Open(".")
+	if err != nil {
+		v.fault(Fault{Path: at, Kind: Unread, Err: err})
+		return
+	}
+	defer self.Close()
 	for i := range int64(fileset.FilesPerDir) {
 		if ctx.Err() != nil {
 			return
 		}
 		f := fileset.FileAt(int64(d)*fileset.FilesPerDir + i)
-		if wrong, bad := v.file(dir, f, buf); bad {
+		if wrong, bad := v.file(dir, self, f, buf); bad {
 			wrong.Path = f.String()[1:]
 			v.fault(wrong)
 		}
 		v.files.Add(1)
 	}
-	names, err := list(dir, ".")
+	names, err := self.Readdirnames(-1)
+	slices.Sort(names)
 	if err != nil {
 		v.fault(Fault{Path: at, Kind: Unread, Err: err})
 	}
@@ -222,44 +234,51 @@ func (v *verifier) directory(ctx context.Context, d int, buf []byte) {
 }
 
 // file verifies one file.
-func (v *verifier) file(dir *os.Root, f fileset.File, buf []byte) (wrong Fault, bad bool) {
+func (v *verifier) file(dir *os.Root, self *os.File, f fileset.File, buf []byte) (wrong Fault, bad bool) {
 	unread := func(err error) (Fault, bool) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return Fault{Kind: Missing}, true
 		}
 		return Fault{Kind: Unread, Err: err}, true
 	}
-	st, err := dir.Lstat(fileName(f)) // before opening: a pipe in its place would block
-	if err != nil {
-		return unread(err)
-	}
-	if !st.Mode().IsRegular() {
-		return unread(errors.New("not a regular file"))
-	}
-	if st.Size() != f.Size() {
-		return Fault{Kind: Length, Got: st.Size(), Want: f.Size()}, true
-	}
 	if !sampled(f, v.every) {
+		st, err := dir.Lstat(fileName(f))
+		switch {
+		case err != nil:
+			return unread(err)
+		case !st.Mode().IsRegular():
+			return unread(errIrregular)
+		case st.Size() != f.Size():
+			return Fault{Kind: Length, Got: st.Size(), Want: f.Size()}, true
+		}
 		return Fault{}, false
 	}
-	h, err := dir.Open(fileName(f))
+	h, size, err := openRegular(dir, self, fileName(f))
 	if err != nil {
 		return unread(err)
 	}
 	defer h.Close()
-	n, err := io.ReadFull(h, buf[:f.Size()])
-	if err != nil && n == 0 {
-		return unread(err)
+	if size != f.Size() {
+		return Fault{Kind: Length, Got: size, Want: f.Size()}, true
 	}
-	v.read.Add(1)
-	v.bytes.Add(int64(n))
 	var c fileset.Content
 	c.Init(f, v.set.Seed)
-	if x := c.Check(buf[:n], 0); x >= 0 {
-		return Fault{Kind: Content, Offset: int64(x)}, true
-	}
-	if err != nil { // it shrank while being read
-		return Fault{Kind: Length, Got: int64(n), Want: f.Size()}, true
+	at := int64(0)
+	for at < f.Size() {
+		n, err := h.Read(buf[:min(int64(len(buf)), f.Size()-at)])
+		if err != nil && at+int64(n) == 0 {
+			return unread(err)
+		}
+		if at == 0 {
+			v.read.Add(1)
+		}
+		v.bytes.Add(int64(n))
+		if x := c.Check(buf[:n], at); x >= 0 {
+			return Fault{Kind: Content, Offset: at + int64(x)}, true
+		}
+		if at += int64(n); err != nil { // it shrank while being read
+			return Fault{Kind: Length, Got: at, Want: f.Size()}, true
+		}
 	}
 	return Fault{}, false
 }
