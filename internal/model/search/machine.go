@@ -110,8 +110,11 @@ func (s *Search) repeat(most int) bool {
 }
 
 // fullyBusy is the share of its processors beyond which nobody answers in time (measured: lateness passes the allowed
-// 1 % between 0.80 and 0.92 of a core).
-const fullyBusy = 0.9
+// 1 % between 0.80 and 0.92 of a core); roomyBusy one at which they do, three times in a row.
+const (
+	fullyBusy = 0.9
+	roomyBusy = 0.8
+)
 
 // width is the distance of loads that count as one, at least 1.
 func (s *Search) width(load int) int {
@@ -205,7 +208,7 @@ func (s *Search) seek(lastWhy string) {
 		if hi == 0 || hi-lo > s.width(lo) {
 			s.raise("trials were used up before the width was reached")
 		}
-		s.prove(lo)
+		s.prove(s.roomy(lo, blind))
 		return
 	}
 	if load := s.tied(); load > 0 {
@@ -234,8 +237,17 @@ func (s *Search) seek(lastWhy string) {
 	case !blind && s.votes[hi] != nil && s.votes[hi].fail < 2 && s.failed[hi] == "" && s.measurable(hi):
 		s.trial(hi, "two of three")
 	default:
-		s.prove(lo)
+		s.prove(s.roomy(lo, blind))
 	}
+}
+
+// roomy returns the load to prove below a bound. One that the instrument could measure once, just below a load that it
+// could not, would cost many repetitions; there the answer is a lower bound anyway.
+func (s *Search) roomy(lo int, blind bool) int {
+	if busy := s.busy[lo]; blind && busy > roomyBusy {
+		return max(int(float64(lo)*roomyBusy/busy), s.opt.Min)
+	}
+	return lo
 }
 
 func (s *Search) measurable(load int) bool {
@@ -361,7 +373,7 @@ func (s *Search) challenge() {
 		s.finish(Result{Load: s.proven, Answer: answer, Why: fmt.Sprintf("%d passes all proofs; %s", s.proven, text)})
 		return
 	}
-	if at, text := s.blindAbove(); at > 0 && at <= load {
+	if at, text := s.blindAbove(); at > 0 && (at <= load || s.resumes >= s.opt.Resumes && !s.failing(at)) {
 		s.blind(at, text)
 		return
 	}
@@ -376,6 +388,16 @@ func (s *Search) blindAbove() (at int, text string) {
 		}
 	}
 	return 0, ""
+}
+
+// failing reports whether trials failed between the proven load and another.
+func (s *Search) failing(below int) bool {
+	for load, v := range s.votes {
+		if load > s.proven && load < below && v.fail > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // failedAbove reports whether a whole iteration above the proven load failed.
