@@ -193,7 +193,7 @@ type run struct {
 	how     result // after ended
 }
 
-// start starts the program.
+// start starts the program: by the spawner, or as a child of this process.
 func (g *Gateway) start(env []string, body []byte) (_ *run, err error) {
 	c := command{program: g.o.Program, dir: g.o.Dir, args: g.o.Args, env: env, files: [3]int{-1, -1, -1}}
 	r := &run{ended: make(chan struct{})}
@@ -215,7 +215,12 @@ func (g *Gateway) start(env []string, body []byte) (_ *run, err error) {
 	if g.o.Stderr != nil {
 		c.files[2] = int(g.o.Stderr.Fd())
 	}
-	r.group, err = startDirect(&c, int(g.null.Fd()), r.end)
+	if g.o.Spawner != nil {
+		r.group, err = g.o.Spawner.start(&c, r.end)
+	}
+	if g.o.Spawner == nil || err == errNoSpawner {
+		r.group, err = startDirect(&c, int(g.null.Fd()), r.end)
+	}
 	return r, err
 }
 
