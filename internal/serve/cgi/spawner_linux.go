@@ -306,13 +306,17 @@ func (l *link) start(c *command, end func(result)) (group, error) {
 	if err == nil || l.forget(p.id) == nil {
 		return p, nil // or the process has ended, and so has the program
 	}
-	if errors.Is(err, unix.EMSGSIZE) {
+	switch err {
+	case unix.EMSGSIZE:
 		return nil, unstarted{unix.E2BIG}
+	case unix.EAGAIN:
+		l.abandon()
 	}
 	return nil, errNoSpawner
 }
 
-// send sends a packet, whole or not at all. It waits for room only if the process is behind.
+// send sends a packet, whole or not at all. It waits for room only if the process is behind; EAGAIN says
+// that it is stuck.
 func (l *link) send(b, rights []byte) (err error) {
 	deadline := time.Now().Add(l.patience.do)
 	socket, err := l.socket.SyscallConn()
@@ -327,7 +331,6 @@ func (l *link) send(b, rights []byte) (err error) {
 			}
 			left := time.Until(deadline)
 			if left <= 0 {
-				l.abandon()
 				return
 			}
 			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, int(left/time.Millisecond)+1)

@@ -82,6 +82,22 @@ func (w *watch) signal(t *testing.T, s syscall.Signal) int {
 	return pid
 }
 
+// stop stops the process and waits until it stands.
+func (w *watch) stop(t *testing.T) int {
+	t.Helper()
+	pid := w.signal(t, syscall.SIGSTOP)
+	eventually(t, "that all of it stands", func() bool {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		for _, path := range threads {
+			if b, err := os.ReadFile(path); err == nil && !bytes.Contains(b, []byte(") T ")) {
+				return false
+			}
+		}
+		return len(threads) > 0
+	})
+	return pid
+}
+
 // eventually polls for what must come.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
@@ -229,7 +245,7 @@ func TestStuckSpawner(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { v, _ = h.serve(t, rq) })
 	h.pid(t)
-	w.signal(t, syscall.SIGSTOP)
+	w.stop(t)
 	close(done)
 	wg.Wait()
 	if v.Status != 503 {
@@ -241,7 +257,17 @@ func TestStuckSpawner(t *testing.T) {
 	}
 
 	w = newWatch(t, soon, os.Args[0], "spawner")
-	pid := w.signal(t, syscall.SIGSTOP)
+	w.stop(t)
+	var err error
+	for packet := make([]byte, 10<<10); err == nil; {
+		err = unix.Sendto(int(w.link.socket.Fd()), packet, unix.MSG_DONTWAIT, nil)
+	}
+	if p := parent(t, w.Spawner); err != unix.EAGAIN || p != os.Getpid() { // what was not taken is not lost
+		t.Errorf("%v, started by %d", err, p)
+	}
+
+	w = newWatch(t, soon, os.Args[0], "spawner")
+	pid := w.stop(t)
 	w.Close()
 	ended(t, pid)
 }

@@ -37,8 +37,6 @@ var errLost = errors.New("CGI program: exit status lost")
 // unstarted is why a program did not start.
 type unstarted struct{ err error }
 
-func (u unstarted) Unwrap() error { return u.err }
-
 // Error does not tell clients about the files of the server.
 func (u unstarted) Error() string {
 	if errors.Is(u.err, syscall.E2BIG) {
