@@ -50,6 +50,9 @@ func Main(p *proc.Process) int {
 	if len(p.Args) == 1 && p.Args[0] == "cgi" {
 		return runCGI(p) // before anything else is set up: this is one process per request
 	}
+	if len(p.Args) == 1 && p.Args[0] == "spawner" {
+		return runSpawner(p)
+	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	stop := make(chan struct{})

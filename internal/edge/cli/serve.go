@@ -13,6 +13,7 @@ import (
 	"tidemark.dev/internal/edge/proc"
 	"tidemark.dev/internal/engine/loop"
 	"tidemark.dev/internal/ground/fault"
+	"tidemark.dev/internal/serve/cgi"
 	hostcgi "tidemark.dev/internal/serve/host/cgi"
 	"tidemark.dev/internal/serve/server"
 	"tidemark.dev/pages"
@@ -87,6 +88,12 @@ func (t *tool) runServe(ctx context.Context, f *config.File) error {
 	if err != nil {
 		return err
 	}
+	o.Spawner.Lost = func(err error) {
+		fmt.Fprintf(t.Stderr, "tidemark: %v; programs are started directly until there is another\n", err)
+	}
+	if f, ok := t.Stderr.(*os.File); ok {
+		o.Spawner.Stderr = f
+	}
 	s, err := server.New(o)
 	if err != nil {
 		return err
@@ -113,6 +120,16 @@ func (t *tool) runServe(ctx context.Context, f *config.File) error {
 func runCGI(p *proc.Process) int {
 	if err := hostcgi.Run(p.Environment(), p.Stdin, p.Stdout, pages.NewSite(pages.Options{}).Get()); err != nil {
 		fmt.Fprintln(p.Stderr, "tidemark cgi:", err)
+		return exitUsage
+	}
+	return exitOK
+}
+
+// runSpawner starts CGI programs for a server, which began this process and gave it descriptor 3. Interrupts are
+// caught and left alone: those of a terminal reach this process as well, and the server still needs it to drain.
+func runSpawner(p *proc.Process) int {
+	if err := cgi.Spawn(os.NewFile(3, "server")); err != nil {
+		fmt.Fprintln(p.Stderr, "tidemark spawner:", err)
 		return exitUsage
 	}
 	return exitOK

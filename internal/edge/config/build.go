@@ -20,7 +20,7 @@ import (
 // Process is what a configuration needs to know of the process that runs it.
 type Process struct {
 	Software string // "Tidemark/0.1"
-	Self     string // this executable: the CGI program where the file names none
+	Self     string // this executable: the CGI program where the file names none, and what starts CGI programs
 }
 
 // library holds the pages by the name configuration files use. The list is written out: adding a page to a build
@@ -95,6 +95,9 @@ func (f *File) Server(p Process) (server.Options, error) {
 			r.Page = pageNamed(pg.Use)(site)
 		}
 		o.Pages = append(o.Pages, r)
+	}
+	if p.Self != "" {
+		o.Spawner.Command = []string{p.Self, "spawner"}
 	}
 	return o, nil
 }

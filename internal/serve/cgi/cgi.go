@@ -9,6 +9,11 @@
 // setsid can. What the program wrote counts only if it wrote a correct header, kept the limits, and
 // exited with status 0: half an answer is a 502, not a 200.
 //
+// A process with many descriptors starts programs dearly: the kernel copies the table and closes what was
+// copied. So a server with many connections has a [Spawner], a process of its own with few, in which
+// [Spawn] starts, kills and reaps the programs. Without one, and while it is lost, a Gateway starts them
+// itself. The rules above hold both ways.
+//
 // The package does not stream (the answer's length is known when the page is done), does not turn a
 // query into program arguments (the cause of CVE-2012-1823), and does not follow local redirects: the
 // client gets them as a 302.
@@ -41,6 +46,20 @@ type Options struct {
 	MaxOutput int64
 	// MaxProcesses limits the processes that run at once; 0 means 64. More requests wait.
 	MaxProcesses int
+	// Spawner starts the programs; nil: this process does. It must be closed after the Gateway.
+	Spawner *Spawner
+}
+
+// SpawnerOptions of a Spawner.
+type SpawnerOptions struct {
+	// Command is what to run: the path of an executable and arguments that make it call [Spawn] with
+	// descriptor 3. It should catch interrupts from a terminal, which reach it as well, and do nothing.
+	Command []string
+	// Stderr gets its last words, should it crash; nil discards them.
+	Stderr *os.File
+	// Lost is told when the process has ended, or did not start, and programs are started directly until
+	// there is another one; nothing more until then. It must not call the Spawner. nil: nobody is told.
+	Lost func(error)
 }
 
 const (

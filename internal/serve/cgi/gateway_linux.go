@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -113,52 +114,57 @@ func (g *Gateway) Serve(rq *page.Request, rs *page.Response) {
 }
 
 func (g *Gateway) serve(rq *page.Request, rs *page.Response, env []string, timeout <-chan time.Time) {
-	p, err := g.start(env, rq.Body)
+	r, err := g.start(env, rq.Body)
 	if err != nil {
 		g.failed.Add(1)
-		refuse(rs, 502, "CGI program did not start")
+		refuse(rs, 502, err.Error())
 		return
 	}
-	defer p.out.Close()
-	var expired, cancelled atomic.Bool
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
+	defer r.out.Close()
+	var expired, cancelled bool
+	var beside sync.WaitGroup
+	beside.Go(func() {
 		select {
-		case <-p.ended:
+		case <-r.ended:
 			return
 		case <-timeout:
-			expired.Store(true)
+			expired = true
 		case <-g.closing:
-			cancelled.Store(true)
+			cancelled = true
 		case <-rq.Done:
-			cancelled.Store(true)
+			cancelled = true
 		}
-		p.kill()
-	}()
-	var h header
-	err = p.read(&h, rs, g.o.MaxOutput)
-	if err != nil {
-		p.kill()
+		r.kill()
+	})
+	if r.in != nil {
+		beside.Go(func() {
+			_, _ = r.in.Write(rq.Body) // a program need not read its input
+			_ = r.in.Close()
+		})
 	}
-	<-p.ended
-	<-watched // before the next use of rq
+	var h header
+	err = r.read(&h, rs, g.o.MaxOutput)
+	if err != nil {
+		r.kill()
+	}
+	<-r.ended
+	beside.Wait() // before the next use of rq
 	switch {
-	case expired.Load():
+	case expired:
 		g.expired.Add(1)
 		refuse(rs, 504, "CGI program took too long")
-	case cancelled.Load():
+	case cancelled:
 		g.refused.Add(1)
 		refuse(rs, 503, "cancelled")
+	case r.how.err != nil:
+		g.failed.Add(1)
+		refuse(rs, 502, r.how.err.Error())
 	case err != nil:
 		g.failed.Add(1)
 		refuse(rs, 502, "CGI program: "+err.Error())
-	case p.state == nil:
+	case r.how.status != 0:
 		g.failed.Add(1)
-		refuse(rs, 502, "CGI program: exit status lost")
-	case !p.state.Success():
-		g.failed.Add(1)
-		refuse(rs, 502, "CGI program: "+p.state.String())
+		refuse(rs, 502, "CGI program: "+words(r.how.status))
 	case h.length >= 0 && h.length != rs.View().Length && string(rq.Method) != "HEAD":
 		g.failed.Add(1)
 		refuse(rs, 502, "CGI program: body is not as long as Content-Length says")
@@ -168,106 +174,90 @@ func (g *Gateway) serve(rq *page.Request, rs *page.Response, env []string, timeo
 	}
 }
 
-// process is one running program and its group.
-type process struct {
-	p     *os.Process
-	out   *os.File // our end of its standard output
-	ended chan struct{}
-	state *os.ProcessState // after ended
-
-	mu     sync.Mutex
-	reaped bool // then the group's number may belong to somebody else
+// words says how a program ended that did not end well.
+func words(status syscall.WaitStatus) string {
+	switch {
+	case status.Exited():
+		return "exit status " + strconv.Itoa(status.ExitStatus())
+	case status.CoreDump():
+		return "signal: " + status.Signal().String() + " (core dumped)"
+	}
+	return "signal: " + status.Signal().String()
 }
 
-func (g *Gateway) start(env []string, body []byte) (*process, error) {
-	stderr := g.null
-	if g.o.Stderr != nil {
-		stderr = g.o.Stderr
+// run is one running program as its request sees it.
+type run struct {
+	group
+	in, out *os.File // our ends of its standard input and output; no input: nil
+	ended   chan struct{}
+	how     result // after ended
+}
+
+// start starts the program: by the spawner, or as a child of this process.
+func (g *Gateway) start(env []string, body []byte) (_ *run, err error) {
+	c := command{program: g.o.Program, dir: g.o.Dir, args: g.o.Args, env: env, files: [3]int{-1, -1, -1}}
+	r := &run{ended: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			_, _ = r.in.Close(), r.out.Close() // nil is none
+		}
+	}()
+	if r.out, c.files[1], err = pipe(0); err != nil {
+		return nil, unstarted{err}
 	}
-	out, childOut, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer childOut.Close()
-	childIn, in := g.null, (*os.File)(nil)
+	defer unix.Close(c.files[1])
 	if len(body) > 0 {
-		if childIn, in, err = os.Pipe(); err != nil {
-			_ = out.Close()
-			return nil, err
+		if r.in, c.files[0], err = pipe(1); err != nil {
+			return nil, unstarted{err}
 		}
-		defer childIn.Close()
+		defer unix.Close(c.files[0])
 	}
-	p := &process{out: out, ended: make(chan struct{})}
-	p.p, err = os.StartProcess(g.o.Program, append([]string{g.o.Program}, g.o.Args...), &os.ProcAttr{
-		Dir: g.o.Dir, Env: env, Files: []*os.File{childIn, childOut, stderr},
-		// Pdeathsig covers a server that is killed itself and cannot clean up. The kernel sends it when
-		// the thread that forked ends, and Go ends a thread only with a goroutine locked to it: loops,
-		// which do not start programs.
-		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
-	})
-	if err != nil {
-		_ = out.Close()
-		if in != nil {
-			_ = in.Close()
-		}
-		return nil, err
+	if g.o.Stderr != nil {
+		c.files[2] = int(g.o.Stderr.Fd())
 	}
-	if in != nil {
-		// The body outlives this goroutine's use of it: the write ends when the process does, at the
-		// latest, and ended is closed after that.
-		wrote := make(chan struct{})
-		go func() {
-			defer close(wrote)
-			_, _ = in.Write(body) // a program need not read its input
-			_ = in.Close()
-		}()
-		go p.wait(func() {
-			_ = in.SetWriteDeadline(time.Unix(1, 0))
-			<-wrote
-		})
-		return p, nil
+	if g.o.Spawner != nil {
+		r.group, err = g.o.Spawner.start(&c, r.end)
 	}
-	go p.wait(func() {})
-	return p, nil
+	if g.o.Spawner == nil || err == errNoSpawner {
+		r.group, err = startDirect(&c, int(g.null.Fd()), r.end)
+	}
+	return r, err
 }
 
-// kill kills the group. Any goroutine.
-func (p *process) kill() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.reaped {
-		_ = syscall.Kill(-p.p.Pid, syscall.SIGKILL)
+// pipe makes a pipe for us and a program. Our end, 0 to read and 1 to write, is the poller's, and the
+// other one blocks.
+func pipe(ours int) (_ *os.File, theirs int, err error) {
+	var p [2]int
+	if err = unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		return nil, -1, err
 	}
+	if err = unix.SetNonblock(p[ours], true); err != nil {
+		_, _ = unix.Close(p[0]), unix.Close(p[1])
+		return nil, -1, err
+	}
+	return os.NewFile(uintptr(p[ours]), "pipe"), p[1-ours], nil
 }
 
-// wait waits for the process, kills what is left of its group, and reaps it, in this order: as long as
-// the process is a zombie the group's number cannot be taken by another.
-func (p *process) wait(cleanup func()) {
-	for {
-		if err := unix.Waitid(unix.P_PID, p.p.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != unix.EINTR {
-			break
-		}
+// end is called when the program has ended and been reaped.
+func (r *run) end(how result) {
+	r.how = how
+	if r.in != nil {
+		_ = r.in.SetWriteDeadline(time.Unix(1, 0)) // nobody will read
 	}
-	p.kill()
-	p.mu.Lock()
-	p.state, _ = p.p.Wait()
-	p.reaped = true
-	p.mu.Unlock()
-	cleanup()
 	// Nobody in the group holds the pipe now, so the reader sees its end, unless a process left the
 	// group; then the deadline wakes the reader, which takes what is there.
-	_ = p.out.SetReadDeadline(time.Now().Add(escapeeGrace))
-	close(p.ended)
+	_ = r.out.SetReadDeadline(time.Now().Add(escapeeGrace))
+	close(r.ended)
 }
 
 // escapeeGrace is how long a reader waits for bytes from processes that left the group.
 const escapeeGrace = 100 * time.Millisecond
 
 // read reads the header into h and the body into rs.
-func (p *process) read(h *header, rs *page.Response, limit int64) error {
+func (r *run) read(h *header, rs *page.Response, limit int64) error {
 	head := make([]byte, 0, 4096)
 	for {
-		n, err := p.more(head[len(head):cap(head)])
+		n, err := r.more(head[len(head):cap(head)])
 		head = head[:len(head)+n]
 		size, bad := parseHeader(head, h)
 		if bad != nil {
@@ -293,7 +283,7 @@ func (p *process) read(h *header, rs *page.Response, limit int64) error {
 				b = append(b, make([]byte, max(len(b), 16<<10))...)[:len(b)]
 			}
 			var n int
-			n, err = p.more(b[len(b):cap(b)])
+			n, err = r.more(b[len(b):cap(b)])
 			return b[:len(b)+n]
 		})
 		if rs.View().Length > limit {
@@ -310,12 +300,12 @@ func (p *process) read(h *header, rs *page.Response, limit int64) error {
 
 // more is a Read from the output for which a deadline that ran out after the process ended is no error:
 // it takes what the pipe still holds.
-func (p *process) more(b []byte) (n int, err error) {
-	n, err = p.out.Read(b)
+func (r *run) more(b []byte) (n int, err error) {
+	n, err = r.out.Read(b)
 	if n > 0 || err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return n, err
 	}
-	raw, err := p.out.SyscallConn()
+	raw, err := r.out.SyscallConn()
 	if err != nil {
 		return 0, err
 	}

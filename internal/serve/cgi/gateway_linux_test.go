@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -22,13 +23,43 @@ import (
 )
 
 // TestMain turns the test binary into a CGI program when asked to: arguments -script, mode, and a file
-// for the process number.
+// for the process number; or into a spawner.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 4 && os.Args[1] == "-script" {
+	switch {
+	case len(os.Args) == 4 && os.Args[1] == "-script":
 		script(os.Args[2], os.Args[3])
 		os.Exit(0)
+	case len(os.Args) == 2 && os.Args[1] == "spawner":
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
+		if err := Spawn(os.NewFile(3, "server")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(bothWays{m})
+}
+
+// bothWays runs the tests twice: with programs that are children of this process, and of a spawner.
+type bothWays struct{ m *testing.M }
+
+// spawner is that of the second pass.
+var spawner *Spawner
+
+func (b bothWays) Run() int {
+	code := b.m.Run()
+	fmt.Println("and once more by a spawner")
+	lost := false
+	spawner = NewSpawner(SpawnerOptions{Command: []string{os.Args[0], "spawner"}, Stderr: os.Stderr, Lost: func(err error) {
+		fmt.Println(err)
+		lost = true
+	}})
+	code = max(code, b.m.Run())
+	spawner.Close()
+	if lost {
+		code = max(code, 1)
+	}
+	return code
 }
 
 const plain = "Content-Type: text/plain\n\n"
@@ -61,6 +92,8 @@ func script(mode, pidFile string) {
 		}
 	}
 	switch mode {
+	case "parent":
+		fmt.Print(plain, os.Getppid())
 	case "env":
 		fmt.Print(plain, strings.Join(os.Environ(), "\n"), "\n")
 		dir, _ := os.Getwd()
@@ -92,6 +125,27 @@ func script(mode, pidFile string) {
 	case "sleep":
 		announce()
 		forever()
+	case "clan": // a family that stays
+		child(false)
+		forever()
+	case "server": // one that has a clan to look after
+		s := NewSpawner(SpawnerOptions{Command: []string{os.Args[0], "spawner"}, Stderr: os.Stderr})
+		_ = os.WriteFile(pidFile+".spawner", []byte(strconv.Itoa(s.link.process.Pid)), 0o644)
+		g, err := New(Options{Program: os.Args[0], Args: []string{"-script", "clan", pidFile}, Spawner: s})
+		if err != nil || g.Open(&page.Context{}) != nil {
+			os.Exit(9)
+		}
+		g.Serve(get(), new(page.Response))
+	case "fails": // as a spawner
+		f, err := os.OpenFile(pidFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			os.Exit(9)
+		}
+		_, _ = f.WriteString("x")
+		os.Exit(3)
+	case "stranger": // as a spawner of another version
+		_, _ = os.Stdout.Write(answer{what: isReady, value: version + 1}.append(nil))
+		_, _ = os.NewFile(3, "server").Read(make([]byte, 1))
 	case "dies":
 		fmt.Print(plain, "half an ans")
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -145,7 +199,7 @@ type harness struct {
 func start(t *testing.T, mode string, change func(*Options)) harness {
 	t.Helper()
 	pidFile := filepath.Join(t.TempDir(), "pid")
-	o := Options{Program: os.Args[0], Args: []string{"-script", mode, pidFile}}
+	o := Options{Program: os.Args[0], Args: []string{"-script", mode, pidFile}, Spawner: spawner}
 	if change != nil {
 		change(&o)
 	}
@@ -466,6 +520,68 @@ func TestServerNames(t *testing.T) {
 	}
 	if name, port := server(&page.Request{Secure: true}); name != "" || port != "443" {
 		t.Errorf("%q %q", name, port)
+	}
+}
+
+// The parent of a program is who should have started it.
+func TestWhoStartsPrograms(t *testing.T) {
+	want := os.Getpid()
+	if spawner != nil {
+		want = spawner.link.process.Pid
+	}
+	if v, body := start(t, "parent", nil).serve(t, get()); v.Status != 200 || body != strconv.Itoa(want) {
+		t.Errorf("%d %q, want the child of %d", v.Status, body, want)
+	}
+}
+
+func TestLargeEnvironments(t *testing.T) {
+	h := start(t, "env", nil)
+	rq := get()
+	for i := range 250 {
+		rq.Fields = fmt.Appendf(rq.Fields, "X-%d: %s\r\n", i, strings.Repeat(string(rune('a'+i%26)), 1000))
+	}
+	v, body := h.serve(t, rq)
+	for i := range 250 {
+		if want := fmt.Sprintf("\nHTTP_X_%d=%s\n", i, strings.Repeat(string(rune('a'+i%26)), 1000)); v.Status != 200 || !strings.Contains(body, want) {
+			t.Fatalf("%d, %d bytes, field %d is not as it was", v.Status, len(body), i)
+		}
+	}
+	rq = get()
+	rq.Fields = append(bytes.Repeat([]byte("c"), 200<<10), "\r\n"...) // a kernel takes 128 KiB for one variable
+	copy(rq.Fields, "Cookie: ")
+	if v, body := h.serve(t, rq); v.Status != 502 || !strings.Contains(body, "too large") {
+		t.Errorf("%d %q", v.Status, body)
+	}
+}
+
+// What a program finds around it does not depend on who started it.
+func TestSurroundings(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "p.sh")
+	const text = `#!/bin/sh
+printf 'Content-Type: text/plain\n\n'
+env | sort
+pwd
+grep -E '^(Sig(Blk|Ign)|Umask|Uid|Gid|Groups|Cpus_allowed|NoNewPrivs|Seccomp):' /proc/$$/status
+cat /proc/$$/limits /proc/$$/oom_score_adj
+set -- $(cat /proc/$$/stat)
+[ $1 = $5 ] && echo leads its group, session $6, terminal $7, priority ${18}, nice ${19}
+for fd in 0 1 2; do readlink /proc/$$/fd/$fd; done
+`
+	if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var seen []string
+	for _, by := range []*Spawner{nil, own(t)} {
+		h := start(t, "", func(o *Options) { o.Program, o.Args, o.Spawner = program, nil, by })
+		v, body := h.serve(t, get())
+		if v.Status != 200 || strings.Count(body, "/dev/null\n") != 2 || strings.Count(body, "pipe:[") != 1 || strings.Count(body, "leads its group") != 1 {
+			t.Errorf("%d\n%s", v.Status, body)
+		}
+		pipe := strings.Index(body, "pipe:[")
+		seen = append(seen, body[:max(pipe, 0)]+strings.TrimLeft(body[max(pipe, 0):], "pipe:[0123456789]"))
+	}
+	if seen[0] != seen[1] {
+		t.Errorf("directly:\n%s\nby a spawner:\n%s", seen[0], seen[1])
 	}
 }
 

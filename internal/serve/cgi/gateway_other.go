@@ -4,6 +4,7 @@ package cgi
 
 import (
 	"errors"
+	"os"
 
 	"tidemark.dev/page"
 )
@@ -30,3 +31,15 @@ func (g *Gateway) Counts() Counts { return Counts{} }
 
 // Serve implements page.Page.
 func (g *Gateway) Serve(_ *page.Request, rs *page.Response) { refuse(rs, 501, "needs Linux") }
+
+// Spawner is a process that starts the programs of Gateways. It needs Linux.
+type Spawner struct{}
+
+// NewSpawner returns one that does nothing.
+func NewSpawner(SpawnerOptions) *Spawner { return &Spawner{} }
+
+// Close does nothing.
+func (*Spawner) Close() {}
+
+// Spawn reports that it needs Linux.
+func Spawn(*os.File) error { return errors.New("cgi: needs Linux") }

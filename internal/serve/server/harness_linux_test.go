@@ -18,10 +18,21 @@ import (
 
 	"tidemark.dev/internal/engine/ring"
 	"tidemark.dev/internal/ground/binlog"
+	"tidemark.dev/internal/serve/cgi"
 	"tidemark.dev/page"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(everyBackend{m}) }
+// TestMain turns the test binary into a spawner when asked to.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "spawner" {
+		if err := cgi.Spawn(os.NewFile(3, "server")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(everyBackend{m})
+}
 
 // everyBackend runs the tests once for each backend of the loops.
 type everyBackend struct{ m *testing.M }

@@ -85,6 +85,10 @@ type Options struct {
 	Pages []Route
 	// Workers bounds the goroutines that run detached pages; 64.
 	Workers int
+	// Spawner is the process that starts CGI programs, so that a start does not cost the more the more
+	// connections there are. Without a Command, and without a Route with CGI, there is none, and the
+	// server starts them itself.
+	Spawner cgi.SpawnerOptions
 }
 
 // Route binds a path to a page, or to a CGI program.
@@ -94,7 +98,7 @@ type Route struct {
 	// Page answers the requests. The same value at several paths is opened once, with the Dir and
 	// Settings of the first.
 	Page page.Page
-	// CGI runs a program for each request instead; Page must be nil.
+	// CGI runs a program for each request instead; Page must be nil. The server's Spawner is filled in.
 	CGI *cgi.Options
 	// Dir is the page's directory for its own data.
 	Dir string

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"tidemark.dev/internal/serve/cgi"
@@ -218,18 +220,58 @@ func TestDetachedPageKeepsOrder(t *testing.T) {
 func TestCGI(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "p.sh")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\nprintf 'Content-Type: text/x\\r\\n\\r\\n%s %s ' \"$REQUEST_METHOD\" \"$QUERY_STRING\"\ncat\n"), 0o755); err != nil {
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nprintf 'Content-Type: text/x\\r\\n\\r\\n%s %s %s ' $PPID \"$REQUEST_METHOD\" \"$QUERY_STRING\"\ncat\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := serve(t, func(o *Options) {
-		o.Pages = []Route{{Path: "/cgi/", CGI: &cgi.Options{Program: program}}}
-	})
-	w := s.dial()
-	for range 3 {
-		w.send(request("POST", "/cgi/x?q", "Content-Length: 4") + "body")
-		if a := w.next("POST"); a.StatusCode != 200 || a.body != "POST q body" || a.Header.Get("Content-Type") != "text/x" {
-			t.Errorf("%d %q %v", a.StatusCode, a.body, a.Header)
+	for _, spawner := range [][]string{nil, {os.Args[0], "spawner"}} {
+		s := serve(t, func(o *Options) {
+			o.Pages = []Route{{Path: "/cgi/", CGI: &cgi.Options{Program: program}}, {Path: "/other", CGI: &cgi.Options{Program: program}}}
+			o.Spawner = cgi.SpawnerOptions{Command: spawner, Stderr: os.Stderr, Lost: func(err error) { t.Error(err) }}
+		})
+		w := s.dial()
+		parents := map[int]bool{}
+		for _, path := range []string{"/cgi/x", "/other", "/cgi/x"} {
+			w.send(request("POST", path+"?q", "Content-Length: 4") + "body")
+			a := w.next("POST")
+			parent, rest, _ := strings.Cut(a.body, " ")
+			if a.StatusCode != 200 || rest != "POST q body" || a.Header.Get("Content-Type") != "text/x" {
+				t.Errorf("%d %q %v", a.StatusCode, a.body, a.Header)
+			}
+			pid, _ := strconv.Atoi(parent)
+			parents[pid] = true
 		}
+		if len(parents) != 1 || parents[os.Getpid()] != (spawner == nil) {
+			t.Errorf("with the spawner %v programs are children of %v", spawner, parents)
+		}
+		s.end()
+		for pid := range parents {
+			if spawner != nil && syscall.Kill(pid, 0) == nil {
+				t.Errorf("the spawner, process %d, outlives the server", pid)
+			}
+		}
+	}
+}
+
+// A server without CGI needs no spawner, and one that does not get one goes on without.
+func TestServersWithoutSpawner(t *testing.T) {
+	lost := 0
+	set := func(o *Options) {
+		o.Spawner = cgi.SpawnerOptions{Command: []string{"/none/there"}, Lost: func(error) { lost++ }}
+	}
+	serve(t, set).end()
+	if lost != 0 {
+		t.Error("a spawner was started for nothing")
+	}
+	s := serve(t, func(o *Options) {
+		set(o)
+		o.Pages = []Route{{Path: "/cgi", CGI: &cgi.Options{Program: "/bin/echo", Args: []string{"Status: 201\n"}}}}
+	})
+	if a := s.get("/cgi"); a.StatusCode != 201 {
+		t.Errorf("%d %q", a.StatusCode, a.body)
+	}
+	s.end()
+	if lost != 1 {
+		t.Errorf("told %d times", lost)
 	}
 }
 

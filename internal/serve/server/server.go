@@ -19,6 +19,7 @@ import (
 	"os"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -45,6 +46,7 @@ type Server struct {
 	readers  *h1.Workers
 	opened   []page.Page
 	gateways []*cgi.Gateway
+	spawner  *cgi.Spawner // nil: none
 	units    []*unit
 
 	mu      sync.Mutex
@@ -82,6 +84,9 @@ func New(o Options) (*Server, error) {
 
 func (s *Server) open() (err error) {
 	o := &s.o
+	if len(o.Spawner.Command) > 0 && slices.ContainsFunc(o.Pages, func(r Route) bool { return r.CGI != nil }) {
+		s.spawner = cgi.NewSpawner(o.Spawner) // before there is anything that it could get a copy of
+	}
 	if o.Root != "" {
 		if s.cache, err = cache.New(s.cacheOptions()); err != nil {
 			return fault.Wrap(fault.Config, err, "document root")
@@ -147,7 +152,11 @@ func (s *Server) openPages() (routes []h1.Route, err error) {
 	for _, r := range s.o.Pages {
 		p := r.Page
 		if r.CGI != nil {
-			g, err := cgi.New(*r.CGI)
+			with := *r.CGI
+			if with.Spawner == nil {
+				with.Spawner = s.spawner
+			}
+			g, err := cgi.New(with)
 			if err != nil {
 				return nil, fault.Wrap(fault.Config, err, "page "+r.Path)
 			}
@@ -338,6 +347,9 @@ func (s *Server) release() error {
 	}
 	if s.log != nil {
 		errs = append(errs, s.log.Close())
+	}
+	if s.spawner != nil {
+		s.spawner.Close()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

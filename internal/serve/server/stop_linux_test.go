@@ -9,12 +9,14 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"tidemark.dev/internal/ground/binlog"
+	"tidemark.dev/internal/serve/cgi"
 	"tidemark.dev/page"
 )
 
@@ -292,6 +294,11 @@ func TestOptionsAreChecked(t *testing.T) {
 		"software":     func(o *Options) { o.Software = "a\r\nX: y" },
 		"failing page": func(o *Options) { o.Pages = []Route{{Path: "/p", Page: &failing{}}} },
 		"address used": func(o *Options) { o.Listen[0] = netip.MustParseAddrPort(busy.Addr().String()) },
+		"address used, with a spawner": func(o *Options) { // which must not stay
+			o.Listen[0] = netip.MustParseAddrPort(busy.Addr().String())
+			o.Pages = []Route{{Path: "/p", CGI: &cgi.Options{Program: "/bin/true"}}}
+			o.Spawner.Command = []string{os.Args[0], "spawner"}
+		},
 	} {
 		o := Default()
 		o.Root = t.TempDir()
