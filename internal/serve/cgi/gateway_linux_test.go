@@ -199,7 +199,10 @@ type harness struct {
 func start(t *testing.T, mode string, change func(*Options)) harness {
 	t.Helper()
 	pidFile := filepath.Join(t.TempDir(), "pid")
-	o := Options{Program: os.Args[0], Args: []string{"-script", mode, pidFile}, Spawner: spawner}
+	o := Options{
+		Program: os.Args[0], Args: []string{"-script", mode, pidFile}, Spawner: spawner,
+		Env: []string{"GORACE=atexit_sleep_ms=0"}, // under the race detector every end takes a second otherwise
+	}
 	if change != nil {
 		change(&o)
 	}

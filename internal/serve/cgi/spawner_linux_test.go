@@ -445,7 +445,7 @@ func TestRequestsThatDoNotFit(t *testing.T) {
 func TestManySpawnedAtOnce(t *testing.T) {
 	h := start(t, "echo", func(o *Options) { o.Spawner, o.MaxProcesses = own(t), 32 })
 	var wg sync.WaitGroup
-	for i := range 64 {
+	for i := range 48 {
 		wg.Go(func() {
 			rq := get()
 			rq.Body = fmt.Appendf(nil, "body %d", i)
@@ -457,7 +457,7 @@ func TestManySpawnedAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if c := h.Counts(); c != (Counts{Served: 64}) {
+	if c := h.Counts(); c != (Counts{Served: 48}) {
 		t.Errorf("%+v", c)
 	}
 }
