@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"tidemark.dev/internal/ground/clock"
 )
 
 // far is an ordinary listener for connections of a loop.
@@ -53,41 +51,6 @@ func (r *turning) connect(s *script, o *ConnectOptions) (ID, error) {
 	}
 	r.until(func() bool { return done })
 	return id, result
-}
-
-func TestConnectOnThisHostCompletesInItsTurn(t *testing.T) {
-	onEach(t, testConnectOnThisHostCompletesInItsTurn)
-}
-
-// testConnectOnThisHostCompletesInItsTurn connects from a timer: waiting for the next turn would count as lateness.
-func testConnectOnThisHostCompletesInItsTurn(t *testing.T, o Options) {
-	s := &script{}
-	r := turn(t, made(t, o, s))
-	_, addr := far(t)
-	begun, ended, calls := uint64(0), uint64(0), 0
-	s.expired = func(uint32, clock.Instant) {
-		begun = r.l.Stats().Turns
-		if _, err := r.l.Connect(&ConnectOptions{Remote: addr}); err != nil {
-			t.Error(err)
-		}
-	}
-	s.connected = func(_ ID, err error) {
-		if err != nil {
-			t.Error(err)
-		}
-		ended = r.l.Stats().Turns
-		calls++
-	}
-	r.l.SetTimer(0, r.l.Refresh())
-	r.until(func() bool { return calls > 0 })
-	if begun != ended {
-		t.Errorf("begun in turn %d, connected in turn %d", begun, ended)
-	}
-	r.again() // the readiness that comes besides means nothing
-	r.again()
-	if calls != 1 {
-		t.Errorf("connected %d times", calls)
-	}
 }
 
 func TestConnectAppliesItsOptions(t *testing.T) { onEach(t, testConnectAppliesItsOptions) }
