@@ -346,7 +346,7 @@ func (b *bench) engage(ctx context.Context, cancel context.CancelCauseFunc) erro
 			WorkloadName: w.Name, Workload: b.o.WorkloadText, Targets: b.targets, Host: b.host,
 			Seed: b.o.Seed, FileSeed: b.o.FileSeed, Share: b.drivers.shares[i], Count: b.drivers.shares[i].Count(b.max), Agent: i,
 			SourceCount: sourceCount(opsPerSecond/w.RequestsPerConnection()/float64(n), len(b.targets)),
-			Loops:       []int{-1}, Backend: b.o.Backend, Pacing: b.o.Pacing,
+			Loops:       []int{-1}, Backend: b.o.Backend, Pacing: b.o.Pacing, Ramp: b.o.Profile.Ramp,
 		}
 		if b.o.Agents == 0 {
 			m.Loops = agentCPUs(b.driverCPUs, i, n)

@@ -43,7 +43,7 @@ func (b *bench) newDocument() *disclosure.Document {
 	}
 	c.Drivers = disclosure.Drivers{
 		Pacing: pacing, ReceiveBuffer: o.Workload.Pacing.RecvBufferBytes, MaxSegment: o.Workload.Pacing.SegmentBytes,
-		VerifyEvery: 16, RampPerSecond: 1000, Agents: []disclosure.Agent{},
+		VerifyEvery: 16, RampPerSecond: p.Ramp, Agents: []disclosure.Agent{},
 	}
 	return d
 }

@@ -17,6 +17,8 @@ type Profile struct {
 	Fetch, WarmUp time.Duration
 	// Burst is the length of the unpaced probe that gives the search its first guess.
 	Burst time.Duration
+	// Ramp is how many slots a second an agent starts.
+	Ramp int
 	// Trial is the window of a trial and TrialSettle the paced time before it.
 	Trial, TrialSettle time.Duration
 	// Window is the window of a proof, RampUp the paced time before it and RampDown after it.
@@ -37,19 +39,19 @@ func profiles() map[string]Profile {
 	return map[string]Profile{
 		"quick": {
 			Name: "quick", Dirs: 20, Fetch: 10 * time.Second, Burst: 2 * time.Second,
-			Trial: 4 * time.Second, TrialSettle: 750 * time.Millisecond,
+			Ramp: 2000, Trial: 3 * time.Second, TrialSettle: 750 * time.Millisecond,
 			Window: 8 * time.Second, RampUp: time.Second, Fail: 5 * time.Second,
 			Width: 0.05, MaxTrials: 3, Resumes: -1, Estimate: true,
 		},
 		"standard": {
 			Name: "standard", Fetch: 5 * time.Minute, WarmUp: 30 * time.Second, Burst: 5 * time.Second,
-			Trial: 20 * time.Second, TrialSettle: 5 * time.Second,
+			Ramp: 1000, Trial: 20 * time.Second, TrialSettle: 5 * time.Second,
 			Window: 60 * time.Second, RampUp: 10 * time.Second, Fail: 60 * time.Second,
 			Width: 0.02, MaxTrials: 20, Resumes: 2,
 		},
 		"full": {
 			Name: "full", Fetch: 20 * time.Minute, WarmUp: 1200 * time.Second, Burst: 10 * time.Second,
-			Trial: 120 * time.Second, TrialSettle: 30 * time.Second,
+			Ramp: 1000, Trial: 120 * time.Second, TrialSettle: 30 * time.Second,
 			Window: 1200 * time.Second, RampUp: 300 * time.Second, RampDown: 300 * time.Second, Fail: 1200 * time.Second,
 			Width: 0.02, MaxTrials: 20, Resumes: 2,
 		},

@@ -33,6 +33,7 @@ type Search struct {
 	spread   int // of the proofs at proven
 	retreats int // proofs failed since the last success
 	resumes  int
+	extended bool // more trials than planned, for want of one that passes
 }
 
 // resumeTrials is the least number of trials a resumed search has, however many were used before.
@@ -201,6 +202,11 @@ func (s *Search) bracket() (lo, hi int, unmeasured bool) {
 func (s *Search) seek(lastWhy string) {
 	lo, hi, blind := s.bracket()
 	if s.trials >= s.budget {
+		if lo == 0 && hi > s.opt.Min && !s.extended { // nothing has passed yet: a few more, further down
+			s.extended, s.budget = true, s.budget+resumeTrials
+			s.trial(hi-s.down(hi), "go down")
+			return
+		}
 		if lo == 0 {
 			s.finish(Result{Answer: Doomed, Invalid: blind, Why: why(fmt.Sprintf("none of %d trials passed, the lowest at %d", s.trials, hi), lastWhy)})
 			return
@@ -231,6 +237,8 @@ func (s *Search) seek(lastWhy string) {
 	case hi-lo > s.width(lo):
 		s.bracketed = true
 		s.trial(lo+(hi-lo)/2, fmt.Sprintf("between %d and %d", lo, hi))
+	case blind && s.busy[lo] > roomyBusy:
+		s.prove(s.roomy(lo, blind))
 	case s.votes[lo].pass < 2 && s.measurable(lo):
 		s.bracketed = true
 		s.trial(lo, "two of three")
