@@ -250,3 +250,45 @@ func TestQuickOutput(t *testing.T) {
 	}
 	w.Close()
 }
+
+// TestQuickFallsBackClean runs both in processes that are not as they should be. What the quick entry has tried is not to
+// be seen when it leaves a request to the usual one.
+func TestQuickFallsBackClean(t *testing.T) {
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("needs a shell")
+	}
+	dir := tree(t)
+	if err := syscall.Mkfifo(filepath.Join(dir, "file_set", "dir00000", "fifo"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	quick := quickProgram(t)
+	for _, setting := range []string{">&-", "<&- >&-", "<&- >&- 2>&-", "2>&-", "1</dev/null", ">/dev/full"} {
+		for _, file := range []string{"one", "more", "none", "fifo"} {
+			env := request(dir, "QUERY_STRING=/file_set/dir00000/"+file)
+			var saw [2]string
+			for i, program := range []string{os.Args[0], quick} {
+				cmd := exec.Command(shell, "-c", `"$0" `+setting, program)
+				cmd.Env = env
+				out, err := cmd.CombinedOutput()
+				saw[i] = fmt.Sprintf("%v with %.300q", err, out)
+			}
+			if saw[0] != saw[1] {
+				t.Errorf("%s %s: %s; usually %s", file, setting, saw[1], saw[0])
+			}
+		}
+	}
+}
+
+// TestQuickReadsTheWholeEnvironment: what decides may come late.
+func TestQuickReadsTheWholeEnvironment(t *testing.T) {
+	env := request(tree(t))
+	for i := range 66000 {
+		env = append(env, fmt.Sprint(i))
+	}
+	env = append(env, "CONTENT_LENGTH=x")
+	_, want, _ := ran(t, os.Args[0], env, nil)
+	if _, code, _ := ran(t, quickProgram(t), env, nil); code != want || want == 0 {
+		t.Errorf("exit %d, usually %d", code, want)
+	}
+}

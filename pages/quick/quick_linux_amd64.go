@@ -47,6 +47,7 @@ const (
 	quickMost = 256<<10 + web99.MaxHead
 
 	standardOutput = 1
+	standardError  = 2
 	pollOut        = 0x004
 	forever        = ^uintptr(0)
 	here           = ^uintptr(99) // AT_FDCWD
@@ -74,7 +75,13 @@ func quick(s *stack, m *memory, b *buffer) {
 		return
 	}
 	var values [len(variables)][]byte
-	for i := 2; i < len(s.rest) && s.rest[i] != nil; i++ {
+	for i := 2; ; i++ {
+		if i == len(s.rest) { // more may follow
+			return
+		}
+		if s.rest[i] == nil {
+			break
+		}
 		e := text(s.rest[i])
 		for k, name := range variables {
 			if len(e) < len(name) || string(e[:len(name)]) != name {
@@ -94,24 +101,30 @@ func quick(s *stack, m *memory, b *buffer) {
 		return
 	}
 	page := web99.AppendHead(b[room:room], &web99.Wrapper{Software: software, Remote: remote, Script: script, Query: query})
-	page, ok := m.appendFile(page, &root[0], &query[1])
+	m.answer(b, page, &root[0], &query[1])
+}
+
+// answer answers with a page's beginning and the file of a path below root, opened as page.RootFiles does. If it
+// returns, the descriptors are as they were. Both names end with NUL.
+func (m *memory) answer(b *buffer, page []byte, root, path *byte) {
+	dir, ok := call(syscall.SYS_OPENAT, here, pointer(root), openPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if !ok {
 		return
 	}
-	page = append(page, web99.TailText...)
-	m.write(b.prepend(len(page)))
+	if dir > standardError { // or one of the three is closed: the runtime puts /dev/null there
+		if fd, ok := call(openat2, dir, pointer(path), uintptr(unsafe.Pointer(&m.how)), unsafe.Sizeof(m.how)); ok {
+			if page, ok = m.appendFile(page, fd); ok {
+				page = append(page, web99.TailText...)
+				m.write(b.prepend(len(page)))
+			}
+			call(syscall.SYS_CLOSE, fd, 0, 0, 0)
+		}
+	}
+	call(syscall.SYS_CLOSE, dir, 0, 0, 0)
 }
 
-// appendFile appends the file of a path below root, as page.RootFiles opens it. Both names end with NUL.
-func (m *memory) appendFile(page []byte, root, path *byte) (all []byte, ok bool) {
-	dir, ok := call(syscall.SYS_OPENAT, here, pointer(root), openPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
-	if !ok {
-		return page, false
-	}
-	fd, ok := call(openat2, dir, pointer(path), uintptr(unsafe.Pointer(&m.how)), unsafe.Sizeof(m.how))
-	if !ok {
-		return page, false
-	}
+// appendFile appends a file, if it is a regular one and there is room.
+func (m *memory) appendFile(page []byte, fd uintptr) (all []byte, ok bool) {
 	if _, ok = call(syscall.SYS_FSTAT, fd, uintptr(unsafe.Pointer(&m.status)), 0, 0); !ok || m.status.Mode&syscall.S_IFMT != syscall.S_IFREG {
 		return page, false
 	}
@@ -146,15 +159,17 @@ func (b *buffer) prepend(length int) []byte {
 	return b[at : room+length]
 }
 
-// write writes the answer and ends the process.
+// write writes the answer and ends the process. If nothing can be written it returns: the usual start says why.
 func (m *memory) write(b []byte) {
-	for len(b) > 0 {
+	for whole := len(b); len(b) > 0; {
 		n, ok := call(syscall.SYS_WRITE, standardOutput, pointer(&b[0]), uintptr(len(b)), 0)
 		switch {
 		case ok:
 			b = b[n:]
 		case n == uintptr(syscall.EAGAIN):
 			call(syscall.SYS_POLL, uintptr(unsafe.Pointer(&m.wait)), 1, forever, 0)
+		case len(b) == whole:
+			return
 		default:
 			call(syscall.SYS_EXIT_GROUP, 1, 0, 0, 0)
 		}

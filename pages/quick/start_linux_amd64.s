@@ -2,6 +2,9 @@
 
 // The entry of the process. The kernel has put arguments and environment on the stack.
 TEXT ·start(SB),NOSPLIT|NOFRAME,$0
+	// With C in the program, and so under the race detector, FS is the C library's, and compiled code may call it.
+	CMPB	runtime·iscgo(SB), $0
+	JNE	usual
 	MOVQ	SP, DX
 	SUBQ	$64, SP
 	ANDQ	$~15, SP
@@ -21,4 +24,5 @@ TEXT ·start(SB),NOSPLIT|NOFRAME,$0
 	MOVQ	DX, 16(SP)
 	CALL	·quick(SB)
 	MOVQ	32(SP), SP
+usual:
 	JMP	_rt0_amd64_linux(SB)

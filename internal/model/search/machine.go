@@ -214,7 +214,7 @@ func (s *Search) seek(lastWhy string) {
 		if hi == 0 || hi-lo > s.width(lo) {
 			s.raise("trials were used up before the width was reached")
 		}
-		s.prove(s.roomy(lo, blind))
+		s.proveBelow(lo, hi, blind)
 		return
 	}
 	if load := s.tied(); load > 0 {
@@ -238,24 +238,30 @@ func (s *Search) seek(lastWhy string) {
 		s.bracketed = true
 		s.trial(lo+(hi-lo)/2, fmt.Sprintf("between %d and %d", lo, hi))
 	case blind && s.busy[lo] > roomyBusy:
-		s.prove(s.roomy(lo, blind))
+		s.proveBelow(lo, hi, blind)
 	case s.votes[lo].pass < 2 && s.measurable(lo):
 		s.bracketed = true
 		s.trial(lo, "two of three")
 	case !blind && s.votes[hi] != nil && s.votes[hi].fail < 2 && s.failed[hi] == "" && s.measurable(hi):
 		s.trial(hi, "two of three")
 	default:
-		s.prove(s.roomy(lo, blind))
+		s.proveBelow(lo, hi, blind)
 	}
 }
 
-// roomy returns the load to prove below a bound. One that the instrument could measure once, just below a load that it
-// could not, would cost many repetitions; there the answer is a lower bound anyway.
-func (s *Search) roomy(lo int, blind bool) int {
+// proveBelow goes over to the proofs at lo, or lower where hi is a load that the instrument could not measure: one that
+// it could measure once, just below, would cost many repetitions, and there the answer is a lower bound anyway. It
+// ends the search if as much has been proved already.
+func (s *Search) proveBelow(lo, hi int, blind bool) {
+	load := lo
 	if busy := s.busy[lo]; blind && busy > roomyBusy {
-		return max(int(float64(lo)*roomyBusy/busy), s.opt.Min)
+		load = max(int(float64(lo)*roomyBusy/busy), s.opt.Min)
 	}
-	return lo
+	if blind && load <= s.proven {
+		s.blind(hi, s.unmeasured[hi])
+		return
+	}
+	s.prove(load)
 }
 
 func (s *Search) measurable(load int) bool {
@@ -398,8 +404,13 @@ func (s *Search) blindAbove() (at int, text string) {
 	return 0, ""
 }
 
-// failing reports whether trials failed between the proven load and another.
+// failing reports whether trials or whole iterations failed between the proven load and another.
 func (s *Search) failing(below int) bool {
+	for load := range s.failed {
+		if load > s.proven && load < below {
+			return true
+		}
+	}
 	for load, v := range s.votes {
 		if load > s.proven && load < below && v.fail > 0 {
 			return true

@@ -113,6 +113,13 @@ func script(mode, pidFile string) {
 	case "hang":
 		announce()
 		forever()
+	case "mover": // into the group of its parent
+		group, err := syscall.Getpgid(os.Getppid())
+		if err != nil || syscall.Setpgid(0, group) != nil {
+			os.Exit(9)
+		}
+		announce()
+		forever()
 	case "hangafter":
 		announce()
 		fmt.Print(plain, "beginning")
@@ -359,7 +366,7 @@ func TestFloodsAreCut(t *testing.T) {
 }
 
 func TestHangingProgramsAreKilled(t *testing.T) {
-	for _, mode := range []string{"hang", "hangafter", "hangclosed"} {
+	for _, mode := range []string{"hang", "hangafter", "hangclosed", "mover"} {
 		h := start(t, mode, nil)
 		env, _ := environment(&h.o, "", get())
 		timeout := make(chan time.Time)

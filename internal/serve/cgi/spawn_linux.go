@@ -135,7 +135,7 @@ func gone(err error) error {
 // end kills and reaps everything.
 func (s *spawning) end() {
 	for _, p := range s.programs {
-		_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+		kill(p.pid)
 	}
 	for len(s.programs) > 0 {
 		s.reap(len(s.programs) - 1)
@@ -192,7 +192,7 @@ func (s *spawning) receive() error {
 	if p.kind == toKill {
 		for _, g := range s.programs {
 			if g.id == p.id {
-				_ = syscall.Kill(-g.pid, syscall.SIGKILL)
+				kill(g.pid)
 			}
 		}
 		return nil
@@ -235,6 +235,13 @@ func (s *spawning) start(p *packet, files []int) error {
 	pid, err := c.fork(null, &pidfd)
 	if err != nil {
 		return err
+	}
+	if pidfd < 0 { // clone gave none, as in some sandboxes
+		if pidfd, err = unix.PidfdOpen(pid, 0); err != nil {
+			kill(pid)
+			reap(pid)
+			return err
+		}
 	}
 	s.programs = append(s.programs, program{p.id, pid})
 	s.waits = append(s.waits, unix.PollFd{Fd: int32(pidfd), Events: unix.POLLIN})

@@ -65,6 +65,12 @@ func (c *command) fork(null int, pidfd *int) (pid int, err error) {
 	})
 }
 
+// kill kills a program that has not been reaped, and its group. The program may have gone to another group.
+func kill(pid int) {
+	_ = syscall.Kill(-pid, syscall.SIGKILL)
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+}
+
 // reap kills what is left of the group of a program that has ended, and reaps the program, in this order:
 // as long as it is a zombie the group's number cannot be taken by another.
 func reap(pid int) result {
@@ -112,6 +118,6 @@ func (d *direct) kill() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.reaped {
-		_ = syscall.Kill(-d.pid, syscall.SIGKILL)
+		kill(d.pid)
 	}
 }
