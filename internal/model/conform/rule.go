@@ -20,8 +20,7 @@ type Rule struct {
 	// IdentityError bounds |sum of op time / (requested x window) - 1|.
 	IdentityError float64
 	// LateShare bounds lateness as a share of op time, LateSlots the share of slot verdicts it may change where the
-	// iteration passes; a
-	// single one it may change in any case.
+	// iteration passes; a single one it may change in any case.
 	LateShare, LateSlots float64
 	// MinP is the smallest p-value a drawn distribution may have.
 	MinP float64
