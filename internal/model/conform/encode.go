@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -45,7 +46,7 @@ func (r *Record) setFields(f *[recordFields]int64) bool {
 // AppendRecords appends the binary form of rs to b: a version byte, the count, and the fields of each record in the
 // order of the struct, all as variable-length integers (about 40 bytes a record). ParseRecords restores it exactly.
 func AppendRecords(b []byte, rs []Record) []byte {
-	b = append(b, recordVersion)
+	b = append(slices.Grow(b, 16+44*len(rs)), recordVersion)
 	b = binary.AppendUvarint(b, uint64(len(rs)))
 	for i := range rs {
 		for _, v := range rs[i].fields() {
