@@ -300,7 +300,7 @@ func TestPacedReception(t *testing.T) {
 		read = sl.wire
 		reads++
 		since := s.now.Sub(sl.first)
-		if limit := int64(50_000*since.Seconds()) + 11_680; read > limit {
+		if limit := int64(50_000*since.Seconds()) + 23_360; read > limit {
 			t.Fatalf("%d bytes read %v after the first, the line allows %d", read, since, limit)
 		}
 		if sl.state == receiving && sl.credited(s.now) > 400_000*int64(since)/1e9 {
@@ -311,7 +311,7 @@ func TestPacedReception(t *testing.T) {
 	if took < line || took > line+5*time.Millisecond {
 		t.Errorf("%d bytes took %v from the first byte, the line takes %v", size, took, line)
 	}
-	if reads < size/11_680 || reads > size/8_000 {
+	if reads < size/23_360 || reads > size/19_000 {
 		t.Errorf("%d reads of %d bytes", reads, size)
 	}
 	if late := s.w.sum.late; late <= 0 || late > 15*time.Millisecond {

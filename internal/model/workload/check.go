@@ -39,7 +39,7 @@ func (f *form) check(w *Workload) {
 	f.whole("pacing.line_bps", p.LineBps, 1, 1e12)
 	f.whole("pacing.quantum_bytes", int64(p.QuantumBytes), 1, 1<<30)
 	f.whole("pacing.recv_buffer_bytes", int64(p.RecvBufferBytes), 1, 1<<30)
-	f.whole("pacing.segment_bytes", int64(p.SegmentBytes), 88, 65535) // 88: least that Linux accepts (TCP_MIN_MSS)
+	f.whole("pacing.segment_bytes", int64(p.SegmentBytes), 88, 32767) // what Linux accepts: TCP_MIN_MSS to MAX_TCP_WINDOW
 	f.span("pacing.timeout", p.Timeout, time.Millisecond)
 	f.span("pacing.backoff", p.Backoff, 0)
 

@@ -40,7 +40,7 @@ func TestPresets(t *testing.T) {
 			Directories: Directories{Base: 25, BitsPerOp: 122000, OpsPerDirectory: 5, Zipf: 1}, Class: w.Files.Class},
 		Mix:      Mix{0.70, 0.1245, 0.0015, 0.126, 0.048},
 		Sessions: Sessions{KeepaliveShare: 0.7, Of: OfRequests, Shortest: 5, Longest: 15, HTTP10Single: 1},
-		Pacing: Pacing{Mode: "rated", LineBps: 400_000, QuantumBytes: 8 * 1460, RecvBufferBytes: 60000,
+		Pacing: Pacing{Mode: "rated", LineBps: 400_000, QuantumBytes: 16 * 1460, RecvBufferBytes: 60000,
 			SegmentBytes: 1460, Timeout: 30 * time.Second, Backoff: 100 * time.Millisecond},
 		Conformance: Conformance{FloorBps: 320_000, PassShare: 0.99, ErrorShare: 0.01, MinOps: 300, RawFrom: 1200 * time.Second},
 		Routes:      Routes{"/web99/get", "/web99/cgi", "/web99/cad", "/web99/post", "/web99/command"},
@@ -289,8 +289,8 @@ func TestEncode(t *testing.T) {
 // made before cannot be compared with results made after.
 func TestDigests(t *testing.T) {
 	for name, want := range map[string]string{
-		"web99":     "sha256:79b96cbce1292b6661acb0c111af535fc056fae18c61c00ebbfef07ca1a982aa",
-		"web99-tls": "sha256:cd611cb303c8d71bcc2735b1908cfe294edd96b133ed2789dd3b1e7e90c52ac3",
+		"web99":     "sha256:88f26bc3540fbbc10d17ded275bf225dd2169fd162510a6d35e52596ce068093",
+		"web99-tls": "sha256:0047f2ede32641565ab9e34c35d800863e53808070b9808026f09c5f08ac47d6",
 	} {
 		w, err := Preset(name)
 		if err != nil {
