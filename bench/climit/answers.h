@@ -83,16 +83,18 @@ static const struct answer *answer_to(const char *b, long n)
 
 static int says_close(const char *b, long n) { return !memcmp(b + n - 9, "close\r\n\r\n", 9); }
 
-/* start reads "PORT ROOT DIRS" and returns a listening socket. */
+static const char *usage = "limit-epoll PORT ROOT DIRECTORIES";
+
+/* start reads the arguments PORT ROOT DIRECTORIES and returns a listening socket. */
 static int start(int argc, char **argv, int flags)
 {
-	if (argc != 4 || (dirs = atoi(argv[3])) < 1 || dirs > MAX_DIRS) {
-		fprintf(stderr, "usage: %s PORT ROOT DIRECTORIES\n", argv[0]);
+	if (argc != 3 || (dirs = atoi(argv[2])) < 1 || dirs > MAX_DIRS) {
+		fprintf(stderr, "usage: %s\n", usage);
 		exit(1);
 	}
-	load_all(argv[2]);
+	load_all(argv[1]);
 	int one = 1, fd = socket(AF_INET, SOCK_STREAM | flags, 0);
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[1])), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[0])), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* accepted sockets inherit it */
 	if (bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || listen(fd, 4096) < 0)

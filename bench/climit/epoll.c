@@ -39,7 +39,7 @@ static void serve(int fd)
 int main(int argc, char **argv)
 {
 	static struct epoll_event events[512];
-	int listener = start(argc, argv, SOCK_NONBLOCK), ep = epoll_create1(0);
+	int listener = start(argc - 1, argv + 1, SOCK_NONBLOCK), ep = epoll_create1(0);
 	struct epoll_event e = {.events = EPOLLIN, .data.fd = listener};
 	epoll_ctl(ep, EPOLL_CTL_ADD, listener, &e);
 	for (;;) {

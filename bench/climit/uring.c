@@ -1,11 +1,20 @@
 /* The C limit with io_uring, by its system calls alone: multishot accept into the
    ring's own file table, multishot receive into provided buffers, one send for each
-   request, one enter for each batch. Needs Linux 6.1. */
+   request, one enter for each batch. Needs Linux 6.1.
+
+   limit-uring [-c NAME] [-n MICROSECONDS] PORT ROOT DIRECTORIES
+
+   -c  congestion control of the connections, the system's without
+   -n  never wait for work: look every so many microseconds. Then nobody pays for
+       waking this server but itself, as with a network card that moderates its
+       interrupts; over loopback it would be its clients. */
 #include "answers.h"
 #include <linux/io_uring.h>
 #include <stdint.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 enum { ENTRIES = 4096, BUFFERS = 4096 /* a power of two */, GROUP = 1 };
 enum kind { ACCEPT = 1, RECEIVE, SEND, CLOSE };
@@ -150,13 +159,29 @@ static void set_up(void)
 
 int main(int argc, char **argv)
 {
-	int listener = start(argc, argv, 0);
+	struct timespec nap = {0};
+	const char *congestion = 0;
+	usage = "limit-uring [-c NAME] [-n MICROSECONDS] PORT ROOT DIRECTORIES";
+	for (int o; (o = getopt(argc, argv, "c:n:")) != -1;) {
+		switch (o) {
+		case 'c': congestion = optarg; break;
+		case 'n': nap.tv_nsec = 1000L * (atoi(optarg) % 1000000); break;
+		default: argc = 0; /* start says how */
+		}
+	}
+	if (nap.tv_nsec)
+		prctl(PR_SET_TIMERSLACK, 1); /* nanoseconds */
+	int listener = start(argc - optind, argv + optind, 0);
+	if (congestion && setsockopt(listener, IPPROTO_TCP, TCP_CONGESTION, congestion, strlen(congestion)) < 0)
+		die(congestion); /* accepted sockets inherit it */
 	set_up();
 	accept_all(listener);
 	for (;;) {
-		if (enter(1) < 0 && errno != EINTR)
+		if (enter(!nap.tv_nsec) < 0 && errno != EINTR)
 			die("io_uring_enter");
 		unsigned head = *cq_head, end = __atomic_load_n(cq_tail, __ATOMIC_ACQUIRE);
+		if (head == end && nap.tv_nsec)
+			nanosleep(&nap, 0);
 		for (; head != end; head++) {
 			const struct io_uring_cqe *c = &cqes[head & *cq_mask];
 			unsigned slot = (unsigned)c->user_data;

@@ -92,6 +92,7 @@ func kinds() map[string]kind {
 		"tidemark io_uring": tidemark("io_uring"),
 		"C epoll":           {program: "limit-epoll", args: limit},
 		"C io_uring":        {program: "limit-uring", args: limit},
+		"C io_uring polled": {program: "limit-uring", args: append([]string{"-c", "cubic", "-n", "100"}, limit...)}, // see bench/README.md, "At line speed"
 		"nginx":             {program: "nginx", version: []string{"-v"}, config: "nginx.conf", args: []string{"-p", "{{.Dir}}/", "-e", "{{.Dir}}/error.log", "-c", "{{.Config}}"}},
 		"lighttpd":          {program: "lighttpd", version: []string{"-v"}, config: "lighttpd.conf", args: []string{"-D", "-f", "{{.Config}}"}},
 		"h2o":               {program: "h2o", version: []string{"-v"}, config: "h2o.conf", args: []string{"-m", "worker", "-c", "{{.Config}}"}},

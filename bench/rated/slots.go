@@ -83,7 +83,7 @@ func (r *rated) slots(ctx context.Context) error {
 }
 
 func (r *rated) climb(ctx context.Context, c *climb, path string, begin int, first bool) error {
-	server, err := r.Start(ctx, r.place, "C io_uring")
+	server, err := r.Start(ctx, r.place, "C io_uring polled")
 	if err != nil {
 		r.note("%v", err)
 		if server, err = r.Start(ctx, r.place, "C epoll"); err != nil {
@@ -152,7 +152,7 @@ func blame(a *asked) string {
 // tellSlots adds goals and table.
 func (r *rated) tellSlots(wanted []variant) {
 	t := suite.Table{
-		Title: "Rated slots of a core of drivers, in valid runs", Note: "Static mix against a C limit. Each round climbs and bisects to 2 %.",
+		Title: "Rated slots of a core of drivers, in valid runs", Note: "Static mix against a C limit that is never woken, with cubic. Each round climbs and bisects to 2 %.",
 		Columns: []string{"slots", "round", "largest valid load", "driver us/op", "driver core", "late", "conform", "what ended it"},
 	}
 	for _, v := range wanted {

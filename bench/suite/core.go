@@ -77,13 +77,15 @@ func (l Load) dirty(limit float64) string {
 
 var errNotQuiet = errors.New("the machine did not become quiet")
 
-// quiet waits until both cores were left alone for a second, at most patience.
-func quiet(ctx context.Context, cores [2]int, limit float64, patience time.Duration, waiting func(why string)) error {
+// quiet waits until both cores were left alone for a second, at most patience. own is
+// the processor time of what may run on the first meanwhile.
+func quiet(ctx context.Context, cores [2]int, limit float64, patience time.Duration, own func() time.Duration, waiting func(why string)) error {
 	const look = time.Second
 	for begun := time.Now(); ; {
 		why := ""
 		var before [2]core
 		var err error
+		spent := [2]time.Duration{own()}
 		for i, n := range cores {
 			if before[i], err = readCore(sysinfo.Live(), n); err != nil {
 				return err
@@ -92,12 +94,13 @@ func quiet(ctx context.Context, cores [2]int, limit float64, patience time.Durat
 		if err := pause(ctx, look); err != nil {
 			return err
 		}
+		spent[0] = own() - spent[0]
 		for i, n := range cores {
 			now, err := readCore(sysinfo.Live(), n)
 			if err != nil {
 				return err
 			}
-			if d := now.since(before[i], 0).dirty(limit); d != "" {
+			if d := now.since(before[i], spent[i]).dirty(limit); d != "" {
 				why = fmt.Sprintf("core %d: %s", n, d)
 			}
 		}
@@ -109,6 +112,37 @@ func quiet(ctx context.Context, cores [2]int, limit float64, patience time.Durat
 		}
 		waiting(why)
 	}
+}
+
+// carriers are the kernel's threads that take packets on where softirqs have no more
+// time: what they use is the traffic's own.
+func carriers(root fs.FS) (pids []int) {
+	stats, _ := fs.Glob(root, "proc/[0-9]*/comm") // the pattern is good
+	for _, name := range stats {
+		b, err := fs.ReadFile(root, name)
+		if err != nil || !strings.HasPrefix(string(b), "ksoftirqd/") {
+			continue
+		}
+		if pid, err := strconv.Atoi(strings.Split(name, "/")[1]); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// used is the processor time of processes so far; those that have ended count nothing.
+func used(root fs.FS, pids []int) (sum time.Duration) {
+	for _, pid := range pids {
+		b, err := fs.ReadFile(root, "proc/"+strconv.Itoa(pid)+"/schedstat")
+		if err != nil {
+			continue
+		}
+		run, _, _ := strings.Cut(string(b), " ")
+		if ns, err := strconv.ParseInt(run, 10, 64); err == nil {
+			sum += time.Duration(ns)
+		}
+	}
+	return sum
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -229,7 +229,11 @@ func (s *Suite) Undisturbed(ctx context.Context, p Product) (r *Run, err error) 
 			return r, err
 		}
 		s.Say("%s: again: %s", p.Name, r.Disturbed)
-		if err := s.Quiet(ctx); err != nil {
+		var busy []*peers.Peer
+		if p.Peer != nil {
+			busy = append(busy, p.Peer)
+		}
+		if err := s.Quiet(ctx, busy...); err != nil {
 			return r, err
 		}
 	}

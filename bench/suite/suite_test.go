@@ -46,6 +46,22 @@ traffic: 1.15GB (1235495424) total, 15.40MB (16143968) headers (space savings 0.
 	}
 }
 
+func TestCarriersOfPackets(t *testing.T) {
+	root := fstest.MapFS{
+		"proc/14/comm": {Data: []byte("ksoftirqd/0\n")}, "proc/14/schedstat": {Data: []byte("2000000000 7 9\n")},
+		"proc/22/comm": {Data: []byte("ksoftirqd/1\n")}, "proc/22/schedstat": {Data: []byte("500000000 1 1\n")},
+		"proc/30/comm": {Data: []byte("my-ksoftirqd/0\n")}, "proc/30/schedstat": {Data: []byte("900 1 1\n")},
+		"proc/stat": {Data: []byte("cpu 1\n")},
+	}
+	pids := carriers(root)
+	if diff := cmp.Diff([]int{14, 22}, pids); diff != "" {
+		t.Error(diff)
+	}
+	if got := used(root, append(pids, 99)); got != 2500*time.Millisecond { // 99 has ended
+		t.Errorf("used %v", got)
+	}
+}
+
 func TestCoreLoad(t *testing.T) {
 	read := func(line string) core {
 		t.Helper()

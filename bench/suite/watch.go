@@ -23,16 +23,18 @@ type Watch struct {
 	err        error
 }
 
-// Watch begins to look; own returns the processor time of the processes measured.
+// Watch begins to look; own returns the processor time of the processes measured. That of
+// the kernel's threads that carry their packets is added to it.
 func (s *Suite) Watch(own func() time.Duration) *Watch {
 	w := &Watch{stop: make(chan struct{}), done: make(chan struct{})}
+	packets := carriers(sysinfo.Live())
 	go func() {
 		defer close(w.done)
 		t := time.NewTicker(250 * time.Millisecond)
 		defer t.Stop()
 		for {
 			var m moment
-			m.own = own()
+			m.own = own() + used(sysinfo.Live(), packets)
 			for i, n := range [2]int{s.ServerCPU, s.ClientCPU} {
 				if m.cores[i], w.err = readCore(sysinfo.Live(), n); w.err != nil {
 					return
