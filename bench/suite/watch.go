@@ -30,7 +30,7 @@ func (s *Suite) Watch(own func() time.Duration) *Watch {
 	packets := carriers(sysinfo.Live())
 	go func() {
 		defer close(w.done)
-		t := time.NewTicker(250 * time.Millisecond)
+		t := time.NewTicker(time.Second) // a look takes milliseconds from what is watched
 		defer t.Stop()
 		for {
 			var m moment

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"math/bits"
+	"slices"
 	"sync"
 )
 
@@ -11,12 +12,27 @@ import (
 // Memory comes in chunks; a chunk holds slots of one size. Sizes step by a quarter of a power of two, so
 // at most a fifth of a slot is wasted, and web content, where many files share few sizes, wastes little.
 // Above largeMin an allocation is a mapping of its own.
+//
+// Chunks are cut from regions that the system can back with one huge page each: where page faults are
+// dear, filling a cold cache would cost more in faults than in reading (measured on a virtual machine:
+// 19 us for each 4 KiB, 0.3 us in a huge page). Chunks of small slots are small, so that a site of few
+// files does not make many regions resident.
 const (
-	slotMin   = 256
-	largeMin  = 256 << 10
-	chunkSize = 1 << 20
-	pageSize  = 4096
+	slotMin    = 256
+	largeMin   = 256 << 10
+	regionSize = 2 << 20 // a huge page
+	unitSize   = regionSize / 8
+	smallSlot  = 32 << 10 // up to here a chunk is one unit, above four
+	pageSize   = 4096
 )
+
+// chunkSize is the size of chunks with slots of so many bytes.
+func chunkSize(slot int) int {
+	if slot <= smallSlot {
+		return unitSize
+	}
+	return 4 * unitSize
+}
 
 // span is one allocation. The zero span is no memory.
 type span struct {
@@ -26,8 +42,16 @@ type span struct {
 	slot  int32
 }
 
+// region is what chunks are cut from.
+type region struct {
+	mem  []byte
+	used uint8 // a bit for each unit
+}
+
 type chunk struct {
 	mem   []byte
+	home  *region
+	units uint8 // its own of home
 	class int
 	free  []int32 // free slots
 	used  int
@@ -37,6 +61,7 @@ type chunk struct {
 type arena struct {
 	mu      sync.Mutex
 	classes [classCount]class
+	regions []*region
 	mapped  int64 // bytes taken from the system
 }
 
@@ -89,13 +114,12 @@ func (a *arena) alloc(n int) (span, error) {
 	defer a.mu.Unlock()
 	cl := &a.classes[c]
 	if len(cl.open) == 0 {
-		mem, err := mapMemory(chunkSize)
+		ch, err := a.cut(chunkSize(size))
 		if err != nil {
 			return span{}, err
 		}
-		a.mapped += chunkSize
-		ch := &chunk{mem: mem, class: c, at: len(cl.open)}
-		for i := chunkSize/size - 1; i >= 0; i-- {
+		ch.class, ch.at = c, len(cl.open)
+		for i := len(ch.mem)/size - 1; i >= 0; i-- {
 			ch.free = append(ch.free, int32(i))
 		}
 		cl.open = append(cl.open, ch)
@@ -139,6 +163,45 @@ func (a *arena) release(s span) {
 	cl.open[ch.at] = cl.open[last]
 	cl.open[ch.at].at = ch.at
 	cl.open = cl.open[:last]
-	a.mapped -= chunkSize
-	unmapMemory(ch.mem)
+	a.paste(ch)
+}
+
+// cut takes a chunk of n bytes, one unit or four, from a region with room. a.mu is held.
+func (a *arena) cut(n int) (*chunk, error) {
+	for _, r := range a.regions {
+		if ch := r.cut(n); ch != nil {
+			return ch, nil
+		}
+	}
+	mem, err := mapRegion()
+	if err != nil {
+		return nil, err
+	}
+	a.mapped += regionSize
+	r := &region{mem: mem}
+	a.regions = append(a.regions, r)
+	return r.cut(n), nil
+}
+
+func (r *region) cut(n int) *chunk {
+	units := n / unitSize
+	for at := 0; at < 8; at += units {
+		if mask := uint8(1<<units-1) << at; r.used&mask == 0 {
+			r.used |= mask
+			from := at * unitSize
+			return &chunk{mem: r.mem[from : from+n : from+n], home: r, units: mask}
+		}
+	}
+	return nil
+}
+
+// paste gives a chunk back, and its region to the system if it was the last. a.mu is held.
+func (a *arena) paste(ch *chunk) {
+	r := ch.home
+	if r.used &^= ch.units; r.used != 0 {
+		return
+	}
+	a.regions = slices.DeleteFunc(a.regions, func(x *region) bool { return x == r })
+	a.mapped -= regionSize
+	unmapRegion(r.mem)
 }

@@ -1,7 +1,9 @@
 package cache
 
 import (
+	"runtime"
 	"testing"
+	"unsafe"
 
 	"pgregory.net/rapid"
 )
@@ -66,18 +68,38 @@ func TestArena(t *testing.T) {
 			check(p)
 			a.release(p.span)
 		}
-		classes := 0
+		if a.mapped != int64(len(a.regions))*regionSize {
+			t.Fatalf("%d bytes mapped, %d regions", a.mapped, len(a.regions))
+		}
 		for i := range a.classes {
-			classes += len(a.classes[i].open)
-			for j, ch := range a.classes[i].open {
+			open := a.classes[i].open
+			if len(open) > 1 {
+				t.Fatalf("class %d keeps %d empty chunks", i, len(open))
+			}
+			for j, ch := range open {
 				if ch.used != 0 || ch.at != j {
 					t.Fatalf("chunk %d of class %d: used %d, at %d", j, i, ch.used, ch.at)
 				}
-				unmapMemory(ch.mem)
+				a.paste(ch)
 			}
 		}
-		if a.mapped != int64(classes)*chunkSize {
-			t.Fatalf("%d bytes mapped, %d chunks open", a.mapped, classes)
+		if a.mapped != 0 || len(a.regions) > 0 {
+			t.Fatalf("%d bytes in %d regions are left", a.mapped, len(a.regions))
 		}
 	})
+}
+
+// Regions lie where a huge page can.
+func TestRegionsAreAligned(t *testing.T) {
+	for range 8 {
+		mem, err := mapRegion()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unmapRegion(mem)
+		if len(mem) != regionSize || runtime.GOOS == "linux" && uintptr(unsafe.Pointer(&mem[0]))%regionSize != 0 {
+			t.Errorf("%d bytes at %p", len(mem), &mem[0])
+		}
+		mem[0], mem[regionSize-1] = 1, 1
+	}
 }
