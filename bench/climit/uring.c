@@ -165,8 +165,12 @@ int main(int argc, char **argv)
 	for (int o; (o = getopt(argc, argv, "c:n:")) != -1;) {
 		switch (o) {
 		case 'c': congestion = optarg; break;
-		case 'n': nap.tv_nsec = 1000L * (atoi(optarg) % 1000000); break;
-		default: argc = 0; /* start says how */
+		case 'n':
+			nap.tv_nsec = 1000L * atoi(optarg);
+			if (nap.tv_nsec < 1000 || nap.tv_nsec >= 1000000000)
+				argc = 0; /* start says how */
+			break;
+		default: argc = 0;
 		}
 	}
 	if (nap.tv_nsec)

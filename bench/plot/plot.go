@@ -162,14 +162,20 @@ func (s scale) at(v float64) float64 {
 	return math.Round(10*(s.from+share*(s.to-s.from))) / 10
 }
 
-// ticks are the decades, with 2 and 5 between them where there are few.
+// ticks are the decades, with 2 and 5 between them where there are few, and every digit
+// where that is too few still.
 func (s scale) ticks() (out []float64) {
-	decades := math.Log10(s.hi / s.lo)
-	for d := math.Floor(math.Log10(s.lo)); d <= math.Ceil(math.Log10(s.hi)); d++ {
-		for _, m := range []float64{1, 2, 5} {
-			if v := m * math.Pow(10, d); v >= s.lo && v <= s.hi && (m == 1 || decades < 3) {
-				out = append(out, v)
+	for _, digits := range [][]float64{{1}, {1, 2, 5}, {1, 2, 3, 4, 5, 6, 7, 8, 9}} {
+		out = out[:0]
+		for d := math.Floor(math.Log10(s.lo)); d <= math.Ceil(math.Log10(s.hi)); d++ {
+			for _, m := range digits {
+				if v := m * math.Pow(10, d); v >= s.lo && v <= s.hi {
+					out = append(out, v)
+				}
 			}
+		}
+		if len(out) >= 3 {
+			break
 		}
 	}
 	return out

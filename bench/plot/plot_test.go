@@ -75,4 +75,7 @@ func TestTicks(t *testing.T) {
 	if diff := cmp.Diff([]float64{10, 20, 50}, around([]float64{10, 50}, 0, 1).ticks()); diff != "" {
 		t.Error(diff)
 	}
+	if diff := cmp.Diff([]float64{20, 30}, around([]float64{15, 32}, 0, 1).ticks()); diff != "" {
+		t.Error(diff)
+	}
 }

@@ -26,13 +26,14 @@ func variants() []variant {
 
 // climb is one search for the largest load that a core of drivers measures validly.
 type climb struct {
-	Name  string  `json:"name"`
-	Round int     `json:"round"`
-	Asked []asked `json:"asked"`
-	Found int     `json:"largest_valid_connections"` // 0: none
-	Open  bool    `json:"at_least,omitempty"`        // nothing above was seen to be invalid
-	Micro float64 `json:"driver_microseconds_per_operation"`
-	Limit string  `json:"limited_by,omitempty"`
+	Name   string  `json:"name"`
+	Round  int     `json:"round"`
+	Server string  `json:"server"`
+	Asked  []asked `json:"asked"`
+	Found  int     `json:"largest_valid_connections"` // 0: none
+	Open   bool    `json:"at_least,omitempty"`        // nothing above was seen to be invalid
+	Micro  float64 `json:"driver_microseconds_per_operation"`
+	Limit  string  `json:"limited_by,omitempty"`
 }
 
 // asked is one load of a climb.
@@ -91,6 +92,7 @@ func (r *rated) climb(ctx context.Context, c *climb, path string, begin int, fir
 		}
 	}
 	defer func() { _ = server.Stop(3 * time.Second) }() // measured already
+	c.Server = server.Name
 	s := seek{low: 50, high: r.cap, at: begin, factor: 1.25, width: 0.02}
 	if !first {
 		s.factor = 1.08 // the last round's answer is near
@@ -152,8 +154,9 @@ func blame(a *asked) string {
 // tellSlots adds goals and table.
 func (r *rated) tellSlots(wanted []variant) {
 	t := suite.Table{
-		Title: "Rated slots of a core of drivers, in valid runs", Note: "Static mix against a C limit that is never woken, with cubic. Each round climbs and bisects to 2 %.",
-		Columns: []string{"slots", "round", "largest valid load", "driver us/op", "driver core", "late", "conform", "what ended it"},
+		Title:   "Rated slots of a core of drivers, in valid runs",
+		Note:    "Static mix. Each round climbs and bisects to 2 %. C io_uring polled is never woken, and its congestion control is cubic.",
+		Columns: []string{"slots", "round", "against", "largest valid load", "driver us/op", "driver core", "late", "conform", "what ended it"},
 	}
 	for _, v := range wanted {
 		var found []float64
@@ -161,15 +164,15 @@ func (r *rated) tellSlots(wanted []variant) {
 			if c.Name != v.name {
 				continue
 			}
-			row := []string{v.title, fmt.Sprint(c.Round + 1), fmt.Sprint(c.Found), "", "", "", "", c.Limit}
+			row := []string{v.title, fmt.Sprint(c.Round + 1), c.Server, fmt.Sprint(c.Found), "", "", "", "", c.Limit}
 			for _, a := range c.Asked {
 				if a.Valid && a.Load == c.Found {
-					row[3], row[4] = fmt.Sprintf("%.2f", c.Micro), fmt.Sprintf("%.0f %%", 100*a.Run.Of(cores))
-					row[5], row[6] = fmt.Sprintf("%.2f %%", a.Run.Of(late)), fmt.Sprintf("%.1f %%", a.Run.Of(conforming))
+					row[4], row[5] = fmt.Sprintf("%.2f", c.Micro), fmt.Sprintf("%.0f %%", 100*a.Run.Of(cores))
+					row[6], row[7] = fmt.Sprintf("%.2f %%", a.Run.Of(late)), fmt.Sprintf("%.1f %%", a.Run.Of(conforming))
 				}
 			}
 			if c.Open {
-				row[2] = "at least " + row[2]
+				row[3] = "at least " + row[3]
 			}
 			t.Rows = append(t.Rows, row)
 			found = append(found, float64(c.Found))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -115,12 +116,13 @@ func quiet(ctx context.Context, cores [2]int, limit float64, patience time.Durat
 }
 
 // carriers are the kernel's threads that take packets on where softirqs have no more
-// time: what they use is the traffic's own.
-func carriers(root fs.FS) (pids []int) {
+// time, of the cores watched: what they use is the traffic's own.
+func carriers(root fs.FS, cores ...int) (pids []int) {
 	stats, _ := fs.Glob(root, "proc/[0-9]*/comm") // the pattern is good
 	for _, name := range stats {
 		b, err := fs.ReadFile(root, name)
-		if err != nil || !strings.HasPrefix(string(b), "ksoftirqd/") {
+		number, found := strings.CutPrefix(strings.TrimSpace(string(b)), "ksoftirqd/")
+		if n, bad := strconv.Atoi(number); err != nil || !found || bad != nil || !slices.Contains(cores, n) {
 			continue
 		}
 		if pid, err := strconv.Atoi(strings.Split(name, "/")[1]); err == nil {

@@ -154,11 +154,25 @@ func (s *Suite) Product(ctx context.Context, p Product) (*Run, error) {
 			u, k := p.Peer.CPU()
 			user, system = user+u, system+k
 		}
-		if p.Look != nil {
-			p.Look(prime.Pid)
-		}
 		return user + system
 	})
+	if p.Look != nil {
+		ended, done := make(chan struct{}), make(chan struct{})
+		defer func() { close(ended); <-done }()
+		go func() {
+			defer close(done)
+			t := time.NewTicker(250 * time.Millisecond)
+			defer t.Stop()
+			for {
+				select {
+				case <-t.C:
+					p.Look(prime.Pid)
+				case <-ended:
+					return
+				}
+			}
+		}()
+	}
 	late := time.NewTimer(p.Limit)
 	defer late.Stop()
 	select {

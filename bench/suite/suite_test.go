@@ -51,9 +51,10 @@ func TestCarriersOfPackets(t *testing.T) {
 		"proc/14/comm": {Data: []byte("ksoftirqd/0\n")}, "proc/14/schedstat": {Data: []byte("2000000000 7 9\n")},
 		"proc/22/comm": {Data: []byte("ksoftirqd/1\n")}, "proc/22/schedstat": {Data: []byte("500000000 1 1\n")},
 		"proc/30/comm": {Data: []byte("my-ksoftirqd/0\n")}, "proc/30/schedstat": {Data: []byte("900 1 1\n")},
+		"proc/31/comm": {Data: []byte("ksoftirqd/2\n")}, "proc/31/schedstat": {Data: []byte("900 1 1\n")},
 		"proc/stat": {Data: []byte("cpu 1\n")},
 	}
-	pids := carriers(root)
+	pids := carriers(root, 0, 1)
 	if diff := cmp.Diff([]int{14, 22}, pids); diff != "" {
 		t.Error(diff)
 	}

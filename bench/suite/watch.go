@@ -27,12 +27,12 @@ type Watch struct {
 // the kernel's threads that carry their packets is added to it.
 func (s *Suite) Watch(own func() time.Duration) *Watch {
 	w := &Watch{stop: make(chan struct{}), done: make(chan struct{})}
-	packets := carriers(sysinfo.Live())
+	packets := carriers(sysinfo.Live(), s.ServerCPU, s.ClientCPU)
 	go func() {
 		defer close(w.done)
 		t := time.NewTicker(time.Second) // a look takes milliseconds from what is watched
 		defer t.Stop()
-		for {
+		for last := false; ; {
 			var m moment
 			m.own = own() + used(sysinfo.Live(), packets)
 			for i, n := range [2]int{s.ServerCPU, s.ClientCPU} {
@@ -41,10 +41,13 @@ func (s *Suite) Watch(own func() time.Duration) *Watch {
 				}
 			}
 			w.moments = append(w.moments, m)
+			if last {
+				return
+			}
 			select {
 			case <-t.C:
 			case <-w.stop:
-				return
+				last = true
 			}
 		}
 	}()

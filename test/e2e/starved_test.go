@@ -51,7 +51,7 @@ func TestCrowdedDriver(t *testing.T) {
 	if unix.Geteuid() != 0 {
 		t.Skip("needs root to take processor time away from a process")
 	}
-	c := bench(t, "--load", "100", "--window", "2s", "--driver-cpus", "0", "--target-cpus", "1")
+	c := bench(t, "--load", "500", "--window", "2s", "--driver-cpus", "0", "--target-cpus", "1")
 	c.says("proof: ")
 	for range 3 {
 		cmd := exec.Command("sh", "-c", "while :; do :; done")

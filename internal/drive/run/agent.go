@@ -135,13 +135,13 @@ func Agent(ctx context.Context, o AgentOptions) error {
 				return a.with(func(e *slot.Engine) error { return e.SetTables(m.Users, m.Ads) })
 			}),
 			verbLoad: verb(func(ctx context.Context, m loadMessage) (any, error) {
+				runtime.GC() // what the window before left: it is not to fall due in the next one
 				return a.with(func(e *slot.Engine) error { return bring(ctx, e, m) })
 			}),
 			verbPause: verb(func(ctx context.Context, limit time.Duration) (any, error) {
 				return a.with(func(e *slot.Engine) error { return drain(ctx, e, limit) })
 			}),
 			verbResume: verb(func(context.Context, struct{}) (any, error) {
-				runtime.GC() // what the last window left, while nobody waits: none falls due in the next one
 				return a.with(func(e *slot.Engine) error { e.Resume(); return nil })
 			}),
 			verbWindow:  verb(a.window),

@@ -16,9 +16,6 @@ import (
 	"tidemark.dev/internal/ground/clock"
 )
 
-// Quantum is the burst of a web99 slot in bytes: eight segments of 1,460 bytes.
-const Quantum = 8 * 1460
-
 // Unlimited is what Take allows when nothing limits the read.
 const Unlimited = math.MaxInt32
 

@@ -10,7 +10,9 @@ import (
 	"tidemark.dev/internal/ground/clock"
 )
 
-var web99 = Pacer{Rate: 400_000, Quantum: Quantum}
+const quantum = 8 * 1460
+
+var web99 = Pacer{Rate: 400_000, Quantum: quantum}
 
 const ms = clock.Instant(time.Millisecond)
 
@@ -92,11 +94,11 @@ func TestBucket(t *testing.T) {
 			t.Errorf("at %v: %d bytes, want %d", at.Sub(0), got, want)
 		}
 	}
-	check(0, Quantum) // never started: full
+	check(0, quantum) // never started: full
 	b.Start(100 * ms)
-	check(100*ms, Quantum)
-	check(900*ms, Quantum) // waiting for the first byte saves nothing up
-	b.Spend(900*ms, Quantum)
+	check(100*ms, quantum)
+	check(900*ms, quantum) // waiting for the first byte saves nothing up
+	b.Spend(900*ms, quantum)
 	check(900*ms, 0)
 	check(900*ms+19_999, 0) // one byte takes 20 us
 	check(900*ms+20_000, 1)
@@ -104,7 +106,7 @@ func TestBucket(t *testing.T) {
 	if due := b.Due(910*ms, 1460); due != 900*ms+1460*20_000 {
 		t.Errorf("a segment is due at %v", due.Sub(0))
 	}
-	if due := b.Due(910*ms, 1<<30); due != 900*ms+Quantum*20_000 {
+	if due := b.Due(910*ms, 1<<30); due != 900*ms+quantum*20_000 {
 		t.Errorf("more than a quantum is due at %v", due.Sub(0))
 	}
 	if due := b.Due(950*ms, 100); due != 950*ms {
@@ -115,10 +117,10 @@ func TestBucket(t *testing.T) {
 	check(920*ms, 0)
 	check(920*ms+20_000, 1)
 	b.Start(920 * ms) // nothing carries over, debts included
-	check(920*ms, Quantum)
+	check(920*ms, quantum)
 
 	for _, m := range []Mode{Deferred, None} {
-		b := Pacer{Rate: 400_000, Quantum: Quantum, Mode: m}.Bucket()
+		b := Pacer{Rate: 400_000, Quantum: quantum, Mode: m}.Bucket()
 		b.Start(0)
 		b.Spend(0, 1<<20)
 		if b.Take(0) != Unlimited || b.Due(5, 1<<20) != 5 {
@@ -209,7 +211,7 @@ func TestReadTime(t *testing.T) {
 			}
 			now = b.Due(now, int(left)) // a quantum or the rest
 		}
-		want := time.Duration(max(0, n-Quantum)) * 20 * time.Microsecond
+		want := time.Duration(max(0, n-quantum)) * 20 * time.Microsecond
 		if got := now.Sub(start); got != want {
 			t.Fatalf("%d bytes took %v, want %v", n, got, want)
 		}
@@ -269,6 +271,6 @@ func BenchmarkTurn(b *testing.B) {
 	for b.Loop() {
 		n := k.Take(now)
 		k.Spend(now, n)
-		now = k.Due(now, Quantum)
+		now = k.Due(now, quantum)
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // The arena keeps file contents in mapped memory that the garbage collector does not see: a collector
-// that need not scan gigabytes stays invisible, and memory given back really goes back to the system.
+// that need not scan gigabytes stays invisible, and regions given back really go back to the system.
 //
 // Memory comes in chunks; a chunk holds slots of one size. Sizes step by a quarter of a power of two, so
 // at most a fifth of a slot is wasted, and web content, where many files share few sizes, wastes little.

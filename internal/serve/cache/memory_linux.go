@@ -23,12 +23,13 @@ func mapRegion() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	before := -uintptr(p) & (regionSize - 1)
+	// The upper of the places, so that the next mapping, which comes below, joins this one.
+	before := regionSize - uintptr(p)&(regionSize-1)
 	mem := unsafe.Slice((*byte)(unsafe.Add(p, before)), regionSize)
-	if before > 0 {
-		_ = unix.MunmapPtr(p, before) // a part of what was just mapped
+	_ = unix.MunmapPtr(p, before) // parts of what was just mapped
+	if before < regionSize {
+		_ = unix.MunmapPtr(unsafe.Add(p, before+regionSize), regionSize-before)
 	}
-	_ = unix.MunmapPtr(unsafe.Add(p, before+regionSize), regionSize-before)
 	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // see above
 	return mem, nil
 }
