@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -67,22 +68,39 @@ func New(target netip.AddrPort, host string, routes workload.Routes, silence tim
 				if err != nil {
 					return nil, err
 				}
-				return &countedConn{Conn: c, n: &p.bytes}, nil
+				return &countedConn{Conn: c, n: &p.bytes, asked: make(chan struct{})}, nil
 			},
 		},
 	}
 	return p
 }
 
+// countedConn counts what is received, and reads nothing before something was asked: what a target says by itself then
+// is its answer, a malformed one, and not a matter for the transport's own log.
 type countedConn struct {
 	net.Conn
-	n *atomic.Int64
+	n     *atomic.Int64
+	asked chan struct{} // closed by the first write, or by Close
+	once  sync.Once
 }
 
 func (c *countedConn) Read(b []byte) (int, error) {
+	<-c.asked
 	n, err := c.Conn.Read(b)
 	c.n.Add(int64(n))
 	return n, err
+}
+
+func (c *countedConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.once.Do(func() { close(c.asked) })
+	return n, err
+}
+
+func (c *countedConn) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(func() { close(c.asked) })
+	return err
 }
 
 // answer is a complete response.
