@@ -129,7 +129,7 @@ func (s *Site) reset(c *web99.Reset) error {
 	}); err != nil {
 		return err
 	}
-	_, err = s.tables.fresh()
+	_, err = s.tables.look()
 	return err
 }
 

@@ -73,7 +73,7 @@ func (s *Site) close() error {
 	if s.opened--; s.opened > 0 {
 		return nil
 	}
-	return s.log.close()
+	return errors.Join(s.log.close(), s.tables.close())
 }
 
 // common is what every page has.
@@ -162,7 +162,7 @@ func (g *get) Serve(rq *page.Request, rs *page.Response) {
 
 // table answers with one of the two tables.
 func (g *get) table(rq *page.Request, rs *page.Response) {
-	t, err := g.site.tables.fresh()
+	t, err := g.site.tables.fresh(g.ctx.Time().Unix())
 	if err != nil {
 		g.fail(rq, rs, "tables", []byte(err.Error()))
 		return
@@ -193,7 +193,8 @@ func (c *cad) Serve(rq *page.Request, rs *page.Response) {
 		c.fail(rq, rs, "no cookie my_cookie=user_id=U&last_ad=A in", rq.Cookie)
 		return
 	}
-	t, err := c.site.tables.fresh()
+	second := c.ctx.Time().Unix()
+	t, err := c.site.tables.fresh(second)
 	if err != nil {
 		c.fail(rq, rs, "tables", []byte(err.Error()))
 		return
@@ -202,7 +203,7 @@ func (c *cad) Serve(rq *page.Request, rs *page.Response) {
 	if !ok {
 		return
 	}
-	found := t.Select(who.User-web99.UserOffset, who.LastAd, c.ctx.Time().Unix())
+	found := t.Select(who.User-web99.UserOffset, who.LastAd, second)
 	cookie(rs, found)
 	c.begin(rq, rs)
 	class, ok := web99.ClassOf(rq.Query)

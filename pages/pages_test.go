@@ -349,6 +349,45 @@ func TestEveryProcessSeesAReset(t *testing.T) {
 	wantError(t, b.do(b.cad, asks(10000, 0, "/file_set/dir00000/class0_0")), "no such file or directory")
 }
 
+// What happens to the file itself is seen at once; another folder in the place of the one that holds it is
+// seen in the next second.
+func TestTablesThatAreMoved(t *testing.T) {
+	b := newBench(t)
+	b.reset(200)
+	clock := int64(now)
+	b.ctx.Now = func() time.Time { return time.Unix(clock, 0) }
+	users := func() int { b.t.Helper(); return len(b.tables().Users) }
+	name := filepath.Join(b.dir, web99.PersonalityName)
+	one, err := os.ReadFile(name)
+	if err != nil || users() != 200 {
+		t.Fatal(err, users())
+	}
+	swap := func(from, to string) {
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	swap(name, name+".away")
+	wantError(t, b.do(b.get, query("/"+web99.PersonalityName)), "no such file or directory")
+	if err := os.WriteFile(name, one[:len(one)/2], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if n := users(); n != 100 {
+		t.Errorf("%d users in the file that took the place of the one moved away, want 100", n)
+	}
+
+	swap(b.dir, b.dir+".away")
+	if err := os.CopyFS(b.dir, os.DirFS(b.dir+".away")); err != nil {
+		t.Fatal(err)
+	}
+	swap(name+".away", name)
+	clock++
+	if n := users(); n != 200 {
+		t.Errorf("%d users in the folder of the next second, want 200", n)
+	}
+}
+
 func TestPostAndFetch(t *testing.T) {
 	b := newBench(t)
 	b.reset(200)

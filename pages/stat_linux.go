@@ -42,8 +42,15 @@ func (w *watched) identify() (identity, error) {
 	return identify(&st), nil
 }
 
+// identifyOpen is identify for an open file. No allocation. False if fd is none.
+func identifyOpen(fd uintptr) (identity, bool) {
+	var st syscall.Stat_t
+	_, _, e := syscall.Syscall(syscall.SYS_FSTAT, fd, uintptr(unsafe.Pointer(&st)), 0)
+	return identify(&st), e == 0
+}
+
 func identify(st *syscall.Stat_t) identity {
-	return identity{st.Dev, st.Ino, st.Size, st.Mtim.Nano()}
+	return identity{st.Dev, st.Ino, uint64(st.Nlink), st.Size, st.Mtim.Nano(), st.Ctim.Nano()}
 }
 
 func identityOf(info os.FileInfo) identity {
