@@ -26,22 +26,6 @@ func roomOf(dir string) (room, error) {
 	return r, nil
 }
 
-// preallocate reserves the space of a file in one piece if the file system can.
-func preallocate(f *os.File, size int64) error {
-	for {
-		err := unix.Fallocate(int(f.Fd()), 0, 0, size)
-		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS):
-			return nil
-		case err != nil:
-			return &os.PathError{Op: "fallocate", Path: f.Name(), Err: err}
-		}
-		return nil
-	}
-}
-
 // regular is a regular file opened for reading, without what package os spends on each.
 type regular struct{ fd int }
 

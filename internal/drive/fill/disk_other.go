@@ -7,15 +7,12 @@ import (
 	"os"
 )
 
-// Elsewhere a set can be written and verified too. What is lost: the check of
-// free space, contiguous files, the lock, the final synchronisation, and the
-// trust in directories of an interrupted run (they are written again).
+// Elsewhere a set can be written and verified too. What is lost: the check of free space, the lock, the synchronisation,
+// and the trust in directories of an interrupted run (they are written again).
 
 var errNoSpace = errors.New("no space left on device")
 
 func roomOf(string) (room, error) { return room{}, errors.ErrUnsupported }
-
-func preallocate(*os.File, int64) error { return nil }
 
 // regular is a regular file opened for reading.
 type regular struct{ *os.File }

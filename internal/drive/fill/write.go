@@ -20,9 +20,10 @@ const (
 	progressEvery = 100 * time.Millisecond
 	recordEvery   = time.Second
 
-	// preallocateFrom is the size from which the space of a file is reserved
-	// before writing: below it one write places the file anyway.
-	preallocateFrom = 64 << 10
+	// flushEvery is how many bytes are written before the disk is told to begin with them. The kernel alone would
+	// wait for a tenth of the memory and longer: then the disk rests while the files are written, and the processors
+	// while the disk takes them.
+	flushEvery = 32 << 20
 )
 
 // writer writes directories. Whole directories are the unit of work and of the
@@ -34,6 +35,8 @@ type writer struct {
 	todo   []int // directories to write, ascending
 	start  clock.Instant
 	report func(Progress)
+
+	flush chan struct{} // enough for a flush was written since the one before
 
 	next      atomic.Int64 // index in todo
 	dirsDone  atomic.Int64
@@ -70,8 +73,8 @@ func (w *writer) run(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, w.record(false))
 	}
-	if err := syncDisk(w.lock); err != nil {
-		return errors.Join(fault.Wrap(fault.Driver, err, "file set: synchronise"), w.record(false))
+	if err := w.sync(); err != nil {
+		return errors.Join(err, w.record(false))
 	}
 	w.set.State, w.set.Dirs = Complete, len(w.done)
 	w.set.Wanted, w.set.Done, w.set.Boot = 0, nil, ""
@@ -84,18 +87,26 @@ func (w *writer) work(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
-	failed := make(chan error, w.plan.Workers)
-	for range w.plan.Workers {
-		wg.Go(func() {
-			if err := w.directories(ctx); err != nil {
-				failed <- err
-				cancel()
-			}
-		})
+	failed := make(chan error, w.plan.Workers+1)
+	fail := func(err error) {
+		if err != nil {
+			failed <- err
+			cancel()
+		}
 	}
-	finished := make(chan struct{})
+	w.flush = make(chan struct{}, 1)
+	for range w.plan.Workers {
+		wg.Go(func() { fail(w.directories(ctx)) })
+	}
+	flushed, finished := make(chan struct{}), make(chan struct{})
+	go func() {
+		fail(w.flushing(ctx))
+		close(flushed)
+	}()
 	go func() {
 		wg.Wait()
+		close(w.flush)
+		<-flushed
 		close(finished)
 	}()
 
@@ -120,6 +131,23 @@ func (w *writer) work(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// flushing has the disk take what is written, until the workers are done or ctx ends.
+func (w *writer) flushing(ctx context.Context) error {
+	for range w.flush {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := w.sync(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) sync() error {
+	return fault.Wrap(fault.Driver, syncDisk(w.lock), "file set: synchronise")
 }
 
 // mark copies what is done into the manifest.
@@ -207,12 +235,18 @@ func (w *writer) directory(ctx context.Context, d int, buf []byte) (whole bool, 
 			return false, fault.Wrap(fault.Driver, err, "file set: "+path)
 		}
 		w.filesDone.Add(1)
-		w.bytesDone.Add(f.Size())
+		if n := w.bytesDone.Add(f.Size()); n/flushEvery > (n-f.Size())/flushEvery {
+			select {
+			case w.flush <- struct{}{}:
+			default: // the disk has not taken the last lot yet
+			}
+		}
 	}
 	return true, nil
 }
 
-// writeFile writes one file with one write from a buffer of MaxSize bytes.
+// writeFile writes one file with one write, which lets a file system place it in one piece, from a buffer of MaxSize
+// bytes.
 func writeFile(dir *os.Root, f fileset.File, seed uint64, buf []byte) error {
 	var c fileset.Content
 	c.Init(f, seed)
@@ -222,11 +256,6 @@ func writeFile(dir *os.Root, f fileset.File, seed uint64, buf []byte) error {
 	if err != nil {
 		return err
 	}
-	if len(buf) >= preallocateFrom {
-		err = preallocate(h, c.Size())
-	}
-	if err == nil {
-		_, err = h.Write(buf)
-	}
+	_, err = h.Write(buf)
 	return errors.Join(err, h.Close())
 }
