@@ -64,7 +64,7 @@ type File struct {
 
 // Cache of file contents.
 type Cache struct {
-	Bytes    Size     `toml:"bytes"`     // memory for contents; default a quarter of the machine's, at most 1 GiB
+	Bytes    Size     `toml:"bytes"`     // memory for contents; default a quarter of what the process may use, at most 1 GiB
 	FileMax  Size     `toml:"file_max"`  // largest file kept in memory; default 128KiB
 	Sendfile Size     `toml:"sendfile"`  // files from this size on go by sendfile; default 40KiB
 	Valid    Duration `toml:"valid"`     // how long metadata is trusted; default 1s

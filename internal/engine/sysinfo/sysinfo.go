@@ -118,6 +118,17 @@ func Read(root fs.FS) (*Host, error) {
 	return h, nil
 }
 
+// UsableMemory is how much memory this process may use, in bytes: the host's, or what its control groups leave it of
+// that. 0 if neither says.
+func UsableMemory(root fs.FS) int64 {
+	f := &files{root: root}
+	all, limit := f.memory().TotalBytes, f.cgroup().MemoryBytes
+	if limit > 0 && (all == 0 || limit < all) {
+		return limit
+	}
+	return all
+}
+
 // files reads below a root and remembers what refused.
 type files struct {
 	root    fs.FS

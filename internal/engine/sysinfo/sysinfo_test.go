@@ -87,6 +87,31 @@ func TestHosts(t *testing.T) {
 	}
 }
 
+func TestUsableMemory(t *testing.T) {
+	const total = "MemTotal:       8388608 kB\n"
+	for _, c := range []struct {
+		name  string
+		files []string
+		want  int64
+	}{
+		{"nothing is known", nil, 0},
+		{"no group", []string{"proc/meminfo", total}, 8 << 30},
+		{"no limit", []string{"proc/meminfo", total, "proc/self/cgroup", "0::/a\n", "sys/fs/cgroup/a/memory.max", "max\n"}, 8 << 30},
+		{"version 2", []string{"proc/meminfo", total, "proc/self/cgroup", "0::/a\n", "sys/fs/cgroup/a/memory.max", "1073741824\n"}, 1 << 30},
+		{"the group around it", []string{
+			"proc/meminfo", total, "proc/self/cgroup", "0::/a/b\n", "sys/fs/cgroup/a/memory.max", "536870912\n", "sys/fs/cgroup/a/b/memory.max", "1073741824\n",
+		}, 512 << 20},
+		{"version 1", []string{
+			"proc/meminfo", total, "proc/self/cgroup", "4:memory:/c\n", "sys/fs/cgroup/memory/c/memory.limit_in_bytes", "268435456\n",
+		}, 256 << 20},
+		{"larger than the host", []string{"proc/meminfo", total, "proc/self/cgroup", "0::/\n", "sys/fs/cgroup/memory.max", "17179869184\n"}, 8 << 30},
+	} {
+		if got := UsableMemory(dir(c.files...)); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
 func TestNothingThatIdentifiesIsShown(t *testing.T) {
 	a, err := txtar.ParseFile("testdata/metal.txtar")
 	if err != nil {

@@ -40,6 +40,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tidemark.dev/internal/engine/sysinfo"
 	"tidemark.dev/page"
 )
 
@@ -57,7 +58,7 @@ const (
 type Options struct {
 	// Root is the directory.
 	Root string
-	// Bytes bounds the memory of contents; a quarter of the machine's memory, at most 1 GiB.
+	// Bytes bounds the memory of contents; a quarter of the memory this process may use, at most 1 GiB.
 	Bytes int64
 	// FileMax is the largest file kept in memory, in bytes; DefaultFileMax. It is cut to Bytes/4.
 	FileMax int64
@@ -126,7 +127,10 @@ type Stats struct {
 // New opens a cache over o.Root.
 func New(o Options) (*Cache, error) {
 	if o.Bytes == 0 {
-		o.Bytes = min(memorySize()/4, maxDefault)
+		o.Bytes = maxDefault
+		if all := sysinfo.UsableMemory(sysinfo.Live()); all > 0 {
+			o.Bytes = min(all/4, maxDefault)
+		}
 	}
 	if o.FileMax == 0 {
 		o.FileMax = DefaultFileMax

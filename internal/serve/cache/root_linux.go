@@ -209,15 +209,6 @@ func descriptorLimit() int64 {
 	return int64(min(rl.Cur, 1<<24))
 }
 
-// memorySize is the machine's memory in bytes.
-func memorySize() int64 {
-	var si unix.Sysinfo_t
-	if err := unix.Sysinfo(&si); err != nil {
-		return 1 << 30
-	}
-	return int64(si.Totalram) * int64(si.Unit)
-}
-
 // settled reports whether a later change would show in the identity: time stamps move in steps of the
 // kernel's tick, so two writes within one tick can look alike (git calls such an entry racy).
 func (i *identity) settled(now time.Time) bool {

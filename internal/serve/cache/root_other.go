@@ -36,4 +36,3 @@ func willNeed(int, int64)                       {}
 func handleOf(fd int, name string) *os.File     { return os.NewFile(uintptr(fd), name) }
 func closeFD(int)                               {}
 func descriptorLimit() int64                    { return 1024 }
-func memorySize() int64                         { return 1 << 30 }

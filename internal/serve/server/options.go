@@ -32,7 +32,7 @@ type Options struct {
 	// At the bound the kernel's queue holds new ones.
 	MaxConns int
 
-	// CacheBytes bounds the memory for file contents; 0 means a quarter of the machine's memory, at
+	// CacheBytes bounds the memory for file contents; 0 means a quarter of the memory this process may use, at
 	// most 1 GiB.
 	CacheBytes int64
 	// CacheFileMax is the largest file kept in memory, in bytes; 128 KiB.
