@@ -80,7 +80,8 @@ func (f *files) run(ctx context.Context, s *suite.Suite) (suite.Result, error) {
 	}
 	r.Method = fmt.Sprintf(`A set of %d directories, %.0f MB, in %s. Writing: as many dd as there are workers, %d, each its part of the same bytes in blocks of %d
 (the largest file and so the largest write of ours), synchronised at the end as ours is; each into a folder of its own, removed when all is measured; each
-create stands between two of dd and is divided by the mean of their rates. Verifying: one process on core %d, the set in the page cache; the figure is bytes over processor time. Cells give **median** [lowest-highest].`,
+create stands between two of dd and is divided by the mean of their rates. Verifying: one process on core %d, the set in the page cache; the figure is
+bytes over processor time. Cells give **median** [lowest-highest].`,
 		f.dirs, float64(f.data.Bytes)/1e6, s.Work, f.data.Parallel, f.data.Block, s.ClientCPU)
 	err = f.measure(ctx)
 	r.Data = &f.data

@@ -29,6 +29,8 @@ type Plan struct {
 
 	// Tests replace these; nil means the file system, and nobody.
 	room  func(dir string) (room, error)
+	sync  func(*os.File) error
+	lot   int64       // bytes
 	wrote func(d int) // a directory is complete; called by the workers
 }
 
@@ -95,6 +97,12 @@ func Create(ctx context.Context, dir string, plan Plan, progress func(Progress))
 	}
 	if plan.room == nil {
 		plan.room = roomOf
+	}
+	if plan.sync == nil {
+		plan.sync = syncDisk
+	}
+	if plan.lot == 0 {
+		plan.lot = lot
 	}
 	made, err := makeFolder(dir, plan)
 	if err != nil {

@@ -281,6 +281,39 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
+// The disk is given the set while it is written. What it refuses is not believed later, for the kernel reports a failed
+// write once and then has forgotten the content.
+func TestDiskFails(t *testing.T) {
+	for _, failing := range []int32{0, 1, 3, 12} {
+		dir := t.TempDir()
+		create(t, dir, Plan{Dirs: 1})
+		var flushes atomic.Int32
+		plan := Plan{Dirs: 3, Seed: seed, Workers: 1, lot: 1 << 20, sync: func(f *os.File) error {
+			if flushes.Add(1) == failing {
+				return syscall.EIO
+			}
+			return syncDisk(f)
+		}}
+		c, err := Create(t.Context(), dir, plan, nil)
+		n := flushes.Load()
+		if failing == 0 || failing > n { // one for each lot at most, and one at the end
+			if err != nil || n < 2 || n > 11 {
+				t.Errorf("%d flushes, %v", n, err)
+			}
+			continue
+		}
+		if !errors.Is(err, syscall.EIO) || fault.OriginOf(err) != fault.Driver || c.Set.State != Writing || n != failing {
+			t.Errorf("flush %d of %d fails: %+v, %v", failing, n, c.Set, err)
+		}
+		if again := create(t, dir, Plan{Dirs: 3}); runtime.GOOS == "linux" && again.Dirs != 2 {
+			t.Errorf("after flush %d failed %d directories were written again, want 2", failing, again.Dirs)
+		}
+		if got := faults(t, dir); got != "" {
+			t.Errorf("faults:\n%s", got)
+		}
+	}
+}
+
 func TestForeignFolderRefused(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "index.html"), "hello")

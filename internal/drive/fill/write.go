@@ -20,10 +20,10 @@ const (
 	progressEvery = 100 * time.Millisecond
 	recordEvery   = time.Second
 
-	// flushEvery is how many bytes are written before the disk is told to begin with them. The kernel alone would
-	// wait for a tenth of the memory and longer: then the disk rests while the files are written, and the processors
-	// while the disk takes them.
-	flushEvery = 32 << 20
+	// lot is how many bytes are written before the disk is told to begin with them. The kernel alone would wait for a
+	// tenth of the memory and longer: then the disk rests while the files are written, and the processors while the
+	// disk takes them.
+	lot = 32 << 20
 )
 
 // writer writes directories. Whole directories are the unit of work and of the
@@ -36,7 +36,7 @@ type writer struct {
 	start  clock.Instant
 	report func(Progress)
 
-	flush chan struct{} // enough for a flush was written since the one before
+	flush chan struct{} // a lot was written since the flush before
 
 	next      atomic.Int64 // index in todo
 	dirsDone  atomic.Int64
@@ -45,6 +45,7 @@ type writer struct {
 
 	mu   sync.Mutex
 	done []bool // by directory
+	lost bool   // the disk may not have taken what is done
 }
 
 // run writes what is left to do and brings the record up to date.
@@ -70,10 +71,13 @@ func (w *writer) run(ctx context.Context) error {
 			"the same command goes on from there")
 	}
 	w.mark()
-	if err != nil {
-		return errors.Join(err, w.record(false))
+	if err == nil {
+		err = w.sync()
 	}
-	if err := w.sync(); err != nil {
+	if w.lost { // the kernel says so once and then forgets what it could not write
+		w.set.Boot = ""
+	}
+	if err != nil {
 		return errors.Join(err, w.record(false))
 	}
 	w.set.State, w.set.Dirs = Complete, len(w.done)
@@ -146,8 +150,11 @@ func (w *writer) flushing(ctx context.Context) error {
 	return nil
 }
 
+// sync writes out what the kernel holds of the set, and whatever else of its file system.
 func (w *writer) sync() error {
-	return fault.Wrap(fault.Driver, syncDisk(w.lock), "file set: synchronise")
+	err := w.plan.sync(w.folder.lock)
+	w.lost = w.lost || err != nil
+	return fault.Wrap(fault.Driver, err, "file set: synchronise")
 }
 
 // mark copies what is done into the manifest.
@@ -235,7 +242,7 @@ func (w *writer) directory(ctx context.Context, d int, buf []byte) (whole bool, 
 			return false, fault.Wrap(fault.Driver, err, "file set: "+path)
 		}
 		w.filesDone.Add(1)
-		if n := w.bytesDone.Add(f.Size()); n/flushEvery > (n-f.Size())/flushEvery {
+		if n := w.bytesDone.Add(f.Size()); n/w.plan.lot > (n-f.Size())/w.plan.lot {
 			select {
 			case w.flush <- struct{}{}:
 			default: // the disk has not taken the last lot yet
