@@ -70,13 +70,10 @@ func (w *writer) run(ctx context.Context) error {
 			fault.Wrap(fault.Driver, ctx.Err(), fmt.Sprintf("file set: interrupted after %d of %d directories", w.dirsDone.Load(), len(w.todo))),
 			"the same command goes on from there")
 	}
-	w.mark()
 	if err == nil {
 		err = w.sync()
 	}
-	if w.lost { // the kernel says so once and then forgets what it could not write
-		w.set.Boot = ""
-	}
+	w.mark()
 	if err != nil {
 		return errors.Join(err, w.record(false))
 	}
@@ -153,14 +150,22 @@ func (w *writer) flushing(ctx context.Context) error {
 // sync writes out what the kernel holds of the set, and whatever else of its file system.
 func (w *writer) sync() error {
 	err := w.plan.sync(w.folder.lock)
-	w.lost = w.lost || err != nil
+	if err != nil {
+		w.mu.Lock()
+		w.lost = true
+		w.mu.Unlock()
+	}
 	return fault.Wrap(fault.Driver, err, "file set: synchronise")
 }
 
-// mark copies what is done into the manifest.
+// mark copies what is done into the manifest. What the disk may have refused, which the kernel says once and then
+// forgets, is believed no more than what a crash may have cost.
 func (w *writer) mark() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.lost {
+		w.set.Boot = ""
+	}
 	first := slices.Index(w.done, false)
 	if first < 0 {
 		first = len(w.done)
