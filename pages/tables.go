@@ -13,8 +13,7 @@ import (
 // store keeps the two tables as they were last read, and reads them again when the personality file is
 // another one than then. Every request asks for that with one system call, so that a Reset by any process
 // is seen by the next request of every other: Reset puts a new file into the old one's place, which changes
-// the old one, and that is held open. Once a second, for folders that are moved, the path is looked up,
-// which takes twice as long.
+// the old one, and that is held open. Once a second, for folders that are moved, the path is looked up.
 type store struct {
 	users watched
 	ads   string
@@ -51,8 +50,8 @@ func newStore(dir string) *store {
 	}
 }
 
-// fresh returns the tables as they are on disk now, in second, of any clock. Any goroutine. No allocation
-// and one system call, a second one once a second, unless the files changed.
+// fresh returns the tables as they are on disk; second is the present one, of any clock. Any goroutine. No
+// allocation and one system call, another one once a second, unless the files changed.
 func (s *store) fresh(second int64) (*loaded, error) {
 	if t := s.now.Load(); t != nil && s.looked.Load() == second {
 		if id, ok := identifyOpen(t.fd); ok && id == t.of {

@@ -151,8 +151,8 @@ func ratios(all []work) (out []float64) {
 	return out
 }
 
-// fresh writes into a new folder, with nothing left to be written from before. Nothing is removed meanwhile: for a
-// minute ext4 passes over inodes that were removed, one by one for each file that is made, and the pages of what was
+// fresh writes into a new folder, with nothing left to be written from before. Nothing is removed meanwhile: for
+// some time ext4 passes over inodes that were removed, one by one for each file that is made, and the pages of what was
 // removed are at hand for whoever writes next, which a host that takes free memory back makes worth a multiple.
 func (f *files) fresh(ctx context.Context, dir, what string, take func(dir string) []target.Command) (work, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
