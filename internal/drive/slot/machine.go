@@ -153,7 +153,7 @@ func (w *worker) Connected(id loop.ID, err error) {
 		w.fail(i, s, now, classOf(err), err.Error())
 		return
 	}
-	s.late += w.ready(now, s.asked)
+	w.lag(i, s, now, w.ready(now, s.asked))
 	w.open++
 	w.sum.connects++
 	w.noteConnect(i, s, now)
@@ -253,7 +253,7 @@ func (w *worker) Received(id loop.ID, b []byte, err error) {
 		}
 		s.eof = true
 		if s.state == ending {
-			s.late += w.ready(now, s.asked)
+			w.lag(i, s, now, w.ready(now, s.asked))
 		}
 		w.drop(s, now) // at once: our FIN then carries the acknowledgement of theirs
 		if s.state == ending {
@@ -277,9 +277,9 @@ func (w *worker) count(i uint32, s *slot, n int) {
 func (w *worker) take(i uint32, s *slot, b []byte, now clock.Instant) {
 	if s.wire == 0 {
 		s.first = now
-		s.late += w.ready(now, s.asked)
+		w.lag(i, s, now, w.ready(now, s.asked))
 	} else {
-		s.slack += w.ready(now, s.asked)
+		s.slack += w.delay(now, w.ready(now, s.asked))
 	}
 	w.count(i, s, len(b))
 	s.bucket.Spend(now, len(b))
@@ -342,7 +342,7 @@ func (w *worker) completed(i uint32, s *slot, now clock.Instant) {
 		w.arm(i, s, end)
 		return
 	}
-	s.late += max(0, min(now.Sub(end), s.slack))
+	w.lag(i, s, now, max(0, min(now.Sub(end), s.slack)))
 	w.finish(i, s, now)
 }
 

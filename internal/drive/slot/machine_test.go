@@ -3,9 +3,11 @@ package slot
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
+
 	"tidemark.dev/internal/drive/slot/exchange"
 	"tidemark.dev/internal/drive/slot/origin"
-	"time"
+	"tidemark.dev/internal/ground/clock"
 )
 
 func TestTimesTileTheWindow(t *testing.T) {
@@ -90,5 +92,47 @@ func TestTimesTileTheWindow(t *testing.T) {
 				t.Errorf("histograms hold %d of %d operations", recorded, ops)
 			}
 		})
+	}
+}
+
+// TestLatenessIsSplitAtEdges stalls the loop, now and then for most of a window, so that delays lie across its edges: no
+// record may hold more lateness than time, and all of a stall inside a window is in it.
+func TestLatenessIsSplitAtEdges(t *testing.T) {
+	const slots, length = 40, 2 * time.Second
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 11))
+		s := simulate(t, Plan{Count: slots, Seed: seed, FileSeed: 9}, 30, 100)
+		s.load(slots)
+		// One stall, from before the window, inside it, or until after it.
+		from := time.Duration(r.Int64N(int64(3500*time.Millisecond))) + 500*time.Millisecond
+		stall := time.Duration(r.Int64N(int64(2500 * time.Millisecond)))
+		first, last := s.now.Add(time.Second), s.now.Add(time.Second+length)
+		begin := s.now.Add(from)
+		var stalled [2]clock.Instant
+		s.lag = func() time.Duration {
+			if s.now < begin || stalled[0] != 0 {
+				return 0
+			}
+			stalled = [2]clock.Instant{s.now, s.now.Add(stall)}
+			return stall
+		}
+		win := newWindow(first, last, slots, 100)
+		s.w.setWindow(win)
+		s.run(last.Add(3 * time.Second))
+		inside := max(0, min(stalled[1], last).Sub(max(stalled[0], first)))
+		var late time.Duration
+		for _, rec := range win.records {
+			late += rec.Late
+			if rec.Late > rec.OpTime || rec.OpTime != length {
+				t.Errorf("seed %d, stall of %v at %v: slot %d late for %v of %v", seed, stall, from, rec.Slot, rec.Late, rec.OpTime)
+			}
+			if rec.Late > inside+20*time.Millisecond {
+				t.Errorf("seed %d, stall of %v at %v: slot %d late for %v, %v of it in the window", seed, stall, from, rec.Slot, rec.Late, inside)
+			}
+		}
+		// A slot is held up from when something is due for it, and delayed reads count only if they delay the end.
+		if inside > time.Second && late < slots*inside/4 {
+			t.Errorf("seed %d, stall of %v at %v: each late for %v of %v", seed, stall, from, late/slots, inside)
+		}
 	}
 }

@@ -19,6 +19,7 @@ type sim struct {
 	t       testing.TB
 	now     clock.Instant
 	start   clock.Instant // of the turn
+	behind  time.Duration // how long the event has waited for earlier ones
 	lag     func() time.Duration
 	w       *worker
 	tables  *web99.Tables
@@ -81,7 +82,7 @@ func (s *sim) run(t clock.Instant) {
 	for len(s.events) > 0 && s.events[0].at <= t {
 		e := heap.Pop(&s.events).(simEvent)
 		s.now = max(s.now, e.at)
-		s.start = s.now
+		s.start, s.behind = s.now, s.now.Sub(e.at)
 		if s.lag != nil { // the loop gets to the event late
 			s.now = s.now.Add(s.lag())
 		}
@@ -204,7 +205,7 @@ func (s *sim) SetTimer(key uint32, due clock.Instant) {
 func (s *sim) CancelTimer(key uint32)   { delete(s.timers, key) }
 func (s *sim) Refresh() clock.Instant   { return s.now }
 func (s *sim) TurnStart() clock.Instant { return s.start }
-func (s *sim) Backlog() time.Duration   { return 0 }
+func (s *sim) Backlog() time.Duration   { return s.behind }
 func (s *sim) Fd(loop.ID) int           { return -1 }
 func (s *sim) Stats() loop.Stats        { return loop.Stats{} }
 

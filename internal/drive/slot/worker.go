@@ -205,14 +205,31 @@ func (w *worker) tick() clock.Instant {
 
 // ready returns how late an event is handled that cannot have been possible before since.
 func (w *worker) ready(now, since clock.Instant) time.Duration {
-	d := min(now.Sub(since), now.Sub(w.net.TurnStart())+w.net.Backlog())
-	return w.delay(d)
+	return min(now.Sub(since), now.Sub(w.net.TurnStart())+w.net.Backlog())
 }
 
-// delay notes one delay of our own.
-func (w *worker) delay(d time.Duration) time.Duration {
+// delay notes one delay of our own that ends now, and returns what of it lies in the time that is recorded: like an
+// operation it is split where the window began.
+func (w *worker) delay(now clock.Instant, d time.Duration) time.Duration {
 	w.worst = max(w.worst, d)
+	if w.win != nil && w.win.open {
+		d = min(d, now.Sub(w.win.start))
+	}
 	return d
+}
+
+// lag charges a delay of our own that ends now to the open operation of slot i. What of it lies before the end of a
+// window that is over goes to its record.
+func (w *worker) lag(i uint32, s *slot, now clock.Instant, d time.Duration) {
+	d = w.delay(now, d)
+	if win := w.win; win != nil && win.over && s.role == user {
+		passed := min(d-now.Sub(win.end), win.end.Sub(max(s.begun, win.start)))
+		if passed > 0 {
+			win.records[i].Late += passed
+			d -= passed
+		}
+	}
+	s.late += d
 }
 
 // arm wants the slot's timer at t. A timer that is set earlier is left alone and moved on when it fires.
@@ -255,18 +272,18 @@ func (w *worker) Expired(key uint32, due clock.Instant) {
 			return
 		}
 		s.metered = false
-		s.slack += w.delay(late)
+		s.slack += w.delay(now, late)
 		w.more(i, s, now)
 	case crediting:
-		s.late += w.delay(late)
+		w.lag(i, s, now, late)
 		w.finish(i, s, now)
 	case ending:
-		s.late += w.delay(late)
+		w.lag(i, s, now, late)
 		w.sum.finMissing++
 		w.drop(s, now)
 		w.dial(i, s, now)
 	case recovering:
-		s.late += w.delay(late)
+		w.lag(i, s, now, late)
 		w.spend(i, s, now)
 		w.next(i, s, now)
 	case parked:

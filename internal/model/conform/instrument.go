@@ -1,6 +1,7 @@
 package conform
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -22,10 +23,10 @@ func (v *verdict) instrument() {
 		v.say(Invalid, fault.Driver, "slots_unattempted", float64(a.Attempted), float64(n), "connections",
 			"%s of %s slots were attempted", Count(a.Attempted), Count(n))
 	}
+	v.lateness() // before what may follow from it
 	v.consistent()
 	v.ownFailures()
 	v.identity()
-	v.lateness()
 	v.plan()
 	if d := a.ClockOffset.Abs(); d > v.rule.MaxClockOffset {
 		v.say(Invalid, fault.Driver, "clock_offset", ms(d), ms(v.rule.MaxClockOffset), "milliseconds",
@@ -53,27 +54,44 @@ func (v *verdict) consistent() {
 	most := line + largestOp*v.rule.MeanBits
 	window := v.it.Window.Seconds() * slack
 	var bad []int
+	var first string
 	var credited float64
 	for slot, r := range v.bySlot {
 		if r == nil {
 			continue
 		}
 		credited += float64(r.CreditedBits)
-		if float64(r.CreditedBits) > most || r.CreditedBits < 0 || r.WireBytes < 0 || r.OpTime < 0 || r.Late < 0 ||
-			r.FirstByte < 0 || r.Response < 0 || r.OpTime.Seconds() > window || r.Late > r.OpTime {
+		if why := impossible(r, most, window); why != "" {
+			if len(bad) == 0 {
+				first = why
+			}
 			bad = append(bad, slot)
 		}
 	}
 	if len(bad) > 0 {
 		v.say(Invalid, fault.Driver, "records_impossible", float64(len(bad)), 0, "connections",
-			"impossible figures in %s: more than the line carries, or more time than there was (%s)",
-			plural(len(bad), "record"), listSlots(bad))
+			"impossible figures in %s (%s); the first has %s", plural(len(bad), "record"), listSlots(bad), first)
 	}
 	if n := float64(v.it.Requested); credited > n*line {
 		kbit := credited / n / v.it.Window.Seconds() / 1000
 		v.say(Invalid, fault.Driver, "credit_impossible", kbit, float64(v.rule.LineBps)/1000, "kilobits per second",
 			"%.2f kbit/s were credited to each connection; its line carries %d", kbit, v.rule.LineBps/1000)
 	}
+}
+
+// impossible says what in a record cannot be, given the most bits and seconds of a slot; "" if all can.
+func impossible(r *Record, most, window float64) string {
+	switch {
+	case r.CreditedBits < 0 || r.WireBytes < 0 || r.OpTime < 0 || r.Late < 0 || r.FirstByte < 0 || r.Response < 0:
+		return "a figure below zero"
+	case float64(r.CreditedBits) > most:
+		return fmt.Sprintf("%d bits credited, the line carries %.0f", r.CreditedBits, most)
+	case r.OpTime.Seconds() > window:
+		return fmt.Sprintf("operations of %.3f s in a window of %.3f s", r.OpTime.Seconds(), window)
+	case r.Late > r.OpTime:
+		return fmt.Sprintf("lateness of %.3f s in operations of %.3f s", r.Late.Seconds(), r.OpTime.Seconds())
+	}
+	return ""
 }
 
 // ownFailures counts failures of our own origin, and those nobody classified, which count as ours.

@@ -70,11 +70,11 @@ func TestRules(t *testing.T) {
 			if i == 5 {
 				r.CreditedBits = int64(400_000*window.Seconds()) + 9_000_000
 			}
-		}), Invalid, "records_impossible", "(slot 5)", fault.Driver},
+		}), Invalid, "records_impossible", "(slot 5); the first has", fault.Driver},
 		{"all slots catch up", each(func(i int, r *Record) {
 			r.CreditedBits = int64(401_000 * window.Seconds())
 		}), Invalid, "credit_impossible", "401.00 kbit/s were credited to each connection; its line carries 400", fault.Driver},
-		{"more lateness than time", each(func(i int, r *Record) { r.Late = r.OpTime + 1 }), Invalid, "records_impossible", "(slots 0, 1, 2, 3, 4 ...)", fault.Driver},
+		{"more lateness than time", each(func(i int, r *Record) { r.Late = r.OpTime + 1 }), Invalid, "records_impossible", "(slots 0, 1, 2, 3, 4 ...); the first has lateness of", fault.Driver},
 		{"out of descriptors", func(it *Iteration) {
 			it.Errors = map[string]ErrorCount{ClassFiles: {Count: 2, Origin: fault.Driver}}
 		}, Invalid, "own_failures", "2 failures of the driver itself: no-descriptors 2", fault.Driver},
