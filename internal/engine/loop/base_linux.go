@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -39,10 +40,11 @@ type base struct {
 
 // own is what a backend does its own way.
 type own interface {
+	admit(i int)        // listener i may have connections, and it is its turn
 	adopt(c *conn) bool // c has been accepted; false: the kernel has no memory for it
 	serve(c *conn)      // c was on the ready list
 	blocked(c *conn)    // the unfinished send of c waits for the kernel
-	unhook(i int)       // listener i is to be closed
+	unhook(i int)       // listener i is to be emptied and closed
 }
 
 type listener struct {
@@ -86,7 +88,7 @@ func (b *base) welcome() {
 	}
 	for i := 0; i < len(b.listeners); i++ {
 		if b.listeners[i].ready {
-			b.accept(i, acceptBurst)
+			b.own.admit(i)
 		}
 	}
 }
@@ -104,8 +106,6 @@ func (b *base) leave() {
 	b.leaving = false
 	for i := 0; i < len(b.listeners); i++ {
 		if ln := b.listeners[i]; ln.leaving && ln.fd >= 0 {
-			ln.ready = true
-			b.accept(i, socket.DefaultBacklog)
 			b.own.unhook(i)
 			*ln = listener{fd: -1}
 		}
@@ -187,42 +187,61 @@ func (b *base) unlisten(i int) {
 // but for peers with an IPv6 scope. Does not block.
 func (b *base) accept(i, most int) {
 	ln := b.listeners[i]
-	l := b.l
 	for range most {
-		if l.table.full() {
-			ln.ready, ln.starved = false, true
-			b.starved = true
-			l.stats.Full++
+		if b.l.table.full() {
+			b.filled(ln)
 			return
 		}
-		fd, errno := accept(ln.fd, &b.peer)
-		switch errno {
-		case 0:
-		case unix.EAGAIN:
+		switch fd, errno := accept(ln.fd, &b.peer); {
+		case errno == 0:
+			if !b.arrived(i, fd, &b.peer) {
+				return
+			}
+		case errno == unix.EAGAIN:
 			ln.ready = false
 			return
-		case unix.ECONNABORTED, unix.EPROTO, unix.EPERM, unix.ENETDOWN, unix.ENOPROTOOPT,
-			unix.EHOSTDOWN, unix.ENONET, unix.EHOSTUNREACH, unix.EOPNOTSUPP, unix.ENETUNREACH:
-			// Errors of that one connection, see accept(2).
-			l.stats.AcceptErrors++
-			continue
+		case passing(errno):
+			b.l.stats.AcceptErrors++
 		default:
 			b.pause(ln)
 			return
 		}
-		c := l.table.alloc(fd)
-		if !b.own.adopt(c) {
-			closefd(c.fd)
-			l.table.release(c)
-			b.pause(ln)
-			return
-		}
-		if ln.deferred {
-			c.flags |= readable
-		}
-		l.stats.Accepts++
-		l.h.Accepted(c.id, i, socket.AddrOf(&b.peer))
 	}
+}
+
+// arrived makes a connection of fd, for which the table must have room.
+func (b *base) arrived(i, fd int, peer *unix.RawSockaddrAny) bool {
+	ln, l := b.listeners[i], b.l
+	c := l.table.alloc(fd)
+	if !b.own.adopt(c) {
+		closefd(c.fd)
+		l.table.release(c)
+		b.pause(ln)
+		return false
+	}
+	if ln.deferred {
+		c.flags |= readable
+	}
+	l.stats.Accepts++
+	l.h.Accepted(c.id, i, socket.AddrOf(peer))
+	return true
+}
+
+// passing tells errors of one connection, see accept(2), from those of the listener.
+func passing(errno syscall.Errno) bool {
+	switch errno {
+	case unix.ECONNABORTED, unix.EPROTO, unix.EPERM, unix.ENETDOWN, unix.ENOPROTOOPT,
+		unix.EHOSTDOWN, unix.ENONET, unix.EHOSTUNREACH, unix.EOPNOTSUPP, unix.ENETUNREACH:
+		return true
+	}
+	return false
+}
+
+// filled stops a listener until there is room for another connection.
+func (b *base) filled(ln *listener) {
+	ln.ready, ln.starved = false, true
+	b.starved = true
+	b.l.stats.Full++
 }
 
 // pause rests a listener for want of descriptors or memory. The edge that announced

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"tidemark.dev/internal/engine/socket"
 )
 
 const (
@@ -223,7 +225,12 @@ func (e *epoll) adopt(c *conn) bool {
 // blocked has nothing to do: the edge is registered.
 func (e *epoll) blocked(*conn) {}
 
-func (e *epoll) unhook(i int) { closefd(e.listeners[i].fd) }
+func (e *epoll) admit(i int) { e.accept(i, acceptBurst) }
+
+func (e *epoll) unhook(i int) {
+	e.accept(i, socket.DefaultBacklog)
+	closefd(e.listeners[i].fd)
+}
 
 func (e *epoll) drop(c *conn) {
 	if c.flags&sending != 0 {

@@ -278,6 +278,54 @@ func testMaxConnsStopsAcceptingUntilThereIsRoom(t *testing.T, o Options) {
 	}
 }
 
+// TestOwnConnectionsTakeTheRoomOfAListener: who arrives meanwhile is served when there is room again.
+func TestOwnConnectionsTakeTheRoomOfAListener(t *testing.T) {
+	onEach(t, testOwnConnectionsTakeTheRoomOfAListener)
+}
+
+func testOwnConnectionsTakeTheRoomOfAListener(t *testing.T, o Options) {
+	o.MaxConns = 3
+	s := &script{}
+	r := turn(t, made(t, o, s))
+	addr := listen(t, r.l, ListenOptions{})
+	r.again() // accepts are open
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	var own, came []ID
+	s.accepted = func(id ID, _ int, _ netip.AddrPort) {
+		came = append(came, id)
+		r.l.Send(id, []byte("served"), nil, nil)
+	}
+	for range o.MaxConns {
+		id, err := r.l.Connect(&ConnectOptions{Remote: other.Addr().(*net.TCPAddr).AddrPort()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		own = append(own, id)
+	}
+	peers := []*net.TCPConn{dial(t, addr), dial(t, addr)}
+	r.until(func() bool { return r.l.Stats().Full > 0 })
+	if len(came) != 0 {
+		t.Fatal("accepted beyond MaxConns")
+	}
+	if d := r.l.patience(); d == 0 {
+		t.Error("a full loop does not sleep")
+	}
+	for i, c := range peers {
+		r.l.Close(own[i])
+		r.again() // see above
+		r.until(func() bool { return len(came) > i })
+		r.l.CloseWrite(came[i])
+		r.again()
+		if b, err := io.ReadAll(c); string(b) != "served" || err != nil {
+			t.Errorf("peer %d reads %q, %v", i, b, err)
+		}
+	}
+}
+
 func descriptors(t *testing.T) int {
 	t.Helper()
 	d, err := os.ReadDir("/proc/self/fd")
@@ -331,6 +379,56 @@ func testRunLeavesNoDescriptorBehind(t *testing.T, o Options) {
 	}
 	if s := l.Stats(); s.Open != 0 || s.Closes != 3 {
 		t.Errorf("stats %+v", s)
+	}
+}
+
+// TestDescriptorsOfThoseWhoArrivedLate: connections that the kernel has accepted and nobody was told of.
+func TestDescriptorsOfThoseWhoArrivedLate(t *testing.T) {
+	onEach(t, testDescriptorsOfThoseWhoArrivedLate)
+}
+
+func testDescriptorsOfThoseWhoArrivedLate(t *testing.T, o Options) {
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	for _, stop := range []bool{false, true} {
+		before := descriptors(t)
+		o.MaxConns = 2
+		s := &script{accepted: func(ID, int, netip.AddrPort) { t.Error("accepted beyond MaxConns") }}
+		l := made(t, o, s)
+		index, addr, err := l.Listen(loopback, ListenOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- l.Run() }()
+		full := make(chan bool, 1)
+		on(t, l, func() {
+			for range o.MaxConns {
+				if _, err := l.Connect(&ConnectOptions{Remote: other.Addr().(*net.TCPAddr).AddrPort()}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		peers := []net.Conn{dial(t, addr), dial(t, addr)}
+		for is := false; !is; is = <-full {
+			on(t, l, func() { full <- l.Stats().Full > 0 })
+		}
+		if stop {
+			on(t, l, func() { l.StopListen(index) })
+		}
+		l.Stop()
+		if err := await(t, done); err != nil {
+			t.Error(err)
+		}
+		for _, c := range peers {
+			c.Close()
+		}
+		if n := descriptors(t); n > before+1 { // one more: see above
+			t.Errorf("stopped %v: %d descriptors, %d before", stop, n, before)
+		}
 	}
 }
 

@@ -240,3 +240,25 @@ func testListenRefusesWhatCannotBe(t *testing.T, o Options) {
 		t.Error("negative backlog: no error")
 	}
 }
+
+// TestAcceptsOfAnOlderKernel: it refuses the flag of a newer one, and is asked without it.
+func TestAcceptsOfAnOlderKernel(t *testing.T) {
+	s := &script{}
+	l, err := New(Options{Backend: "io_uring", CPU: -1}, s)
+	if err != nil {
+		t.Skipf("no io_uring: %v", err)
+	}
+	u := l.be.(*uring)
+	u.doors.first = 1 << 15 // no kernel knows it
+	r := turn(t, l)
+	addr := listen(t, l, ListenOptions{})
+	n := 0
+	s.accepted = func(ID, int, netip.AddrPort) { n++ }
+	for range acceptBurst + 10 {
+		dial(t, addr)
+	}
+	r.until(func() bool { return n == acceptBurst+10 })
+	if u.doors.first != 0 || l.Stats().Descriptors != 0 {
+		t.Errorf("flag %d, stats %+v", u.doors.first, l.Stats())
+	}
+}

@@ -69,8 +69,9 @@ type Options struct {
 	CPU int
 	// MaxConns bounds the open connections, accepted and own together. Default
 	// 1<<20. No ID reaches it. At the bound accepting stops (clients wait in the
-	// backlog) and Connect returns ErrFull; a connection closed in the present
-	// turn counts until its end.
+	// backlog, with io_uring up to 64 of a listener with a descriptor already)
+	// and Connect returns ErrFull; a connection closed in the present turn counts
+	// until its end.
 	MaxConns int
 	// RecvBuffer is the size in bytes of the receive buffer that all connections
 	// of the loop share, and with it the largest receive. Default 64 KiB, at

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"tidemark.dev/internal/engine/pin"
 	"tidemark.dev/internal/engine/socket"
 	"tidemark.dev/internal/ground/clock"
 	"tidemark.dev/internal/ground/wheel"
@@ -91,7 +92,7 @@ func New(o Options, h Handler) (*Loop, error) {
 	if o.RecvBuffer < 1<<10 || o.RecvBuffer > 16<<20 {
 		return nil, fmt.Errorf("event loop: RecvBuffer %d is outside 1 KiB to 16 MiB", o.RecvBuffer)
 	}
-	if err := checkCPU(o.CPU); err != nil {
+	if err := pin.Check(o.CPU); err != nil {
 		return nil, fmt.Errorf("event loop: %w", err)
 	}
 	if !slices.Contains(Backends(), o.Backend) && o.Backend != "" {
@@ -152,7 +153,7 @@ func (l *Loop) Run() error {
 		return errors.New("event loop: Run called twice")
 	}
 	runtime.LockOSThread()
-	undo, err := pin(l.cpu)
+	undo, err := pin.Thread(l.cpu)
 	if err == nil {
 		for err == nil {
 			var last bool

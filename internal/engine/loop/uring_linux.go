@@ -29,12 +29,11 @@ const (
 const (
 	opQuiet = iota // nobody waits for it
 	opBell
-	opListener // of the index
-	opRecv     // from here on of the connection
+	opAccept // of the listener, see doors
+	opRecv   // from here on of the connection
 	opSend
 	opPoll // for output
 
-	bellTag = opBell << 56
 	genMask = 1<<24 - 1
 )
 
@@ -57,23 +56,25 @@ type uring struct {
 	n     int // completions of this turn
 	opens int // operations handed over or about to be, opQuiet aside
 	kept  stash
+	doors doors
 }
 
 func newUring(l *Loop, o *Options) (*uring, error) {
 	u := &uring{base: base{l: l}, batch: o.Batch, most: min(o.RecvBuffer, mostBuffer)}
+	u.doors.first = ring.AcceptPollFirst
 	u.own = u
 	var err error
 	if u.ring, err = ring.New(ring.Options{Entries: ringEntries, Buffers: poolBuffers, BufferSize: u.most}); err != nil {
 		return nil, err
 	}
-	u.watch(int32(l.mail.bell), bellTag)
+	u.watch()
 	return u, nil
 }
 
-// watch has every wake-up of fd reported until cancelled. Like an edge of epoll, the
-// bell's eventfd need not be read for that.
-func (u *uring) watch(fd int32, tag uint64) {
-	s, _ := u.entry(ring.OpPoll, fd, tag)
+// watch has every ring of the bell reported. Like an edge of epoll, its eventfd need not
+// be read for that.
+func (u *uring) watch() {
+	s, _ := u.entry(ring.OpPoll, int32(u.l.mail.bell), opBell<<56)
 	s.Len, s.OpFlags = ring.PollMultishot, unix.POLLIN
 }
 
@@ -96,8 +97,6 @@ func (u *uring) cancel(tag uint64) { u.quiet(ring.OpCancel, -1).Addr = tag }
 func tag(kind uint64, c *conn) uint64 {
 	return kind<<56 | uint64(c.gen&genMask)<<32 | uint64(c.id)
 }
-
-func listenerTag(i int) uint64 { return opListener<<56 | uint64(i) }
 
 func (u *uring) wait(l *Loop) (slept, full bool, err error) {
 	if !u.ring.Enabled() {
@@ -165,16 +164,10 @@ func (u *uring) completed(e ring.CQE) {
 	case opQuiet:
 	case opBell:
 		if !more {
-			u.watch(int32(u.l.mail.bell), bellTag)
+			u.watch()
 		}
-	case opListener:
-		i := int(uint32(e.UserData))
-		if ln := u.listeners[i]; ln.fd >= 0 {
-			ln.ready = true
-			if !more {
-				u.watch(ln.fd, e.UserData)
-			}
-		}
+	case opAccept:
+		u.accepted(e)
 	default:
 		c := u.l.table.lookup(ID(uint32(e.UserData)))
 		if c == nil || c.gen&genMask != uint32(e.UserData>>32)&genMask {
@@ -413,21 +406,6 @@ func (u *uring) connecting(c *conn, done bool) error {
 	return nil
 }
 
-func (u *uring) listen(fd int32, deferred bool) (int, error) {
-	i := len(u.listeners)
-	u.listeners = append(u.listeners, &listener{fd: fd, deferred: deferred})
-	u.watch(fd, listenerTag(i))
-	return i, nil
-}
-
-// unhook shuts the listener down at once: the open poll keeps the socket alive longer.
-func (u *uring) unhook(i int) {
-	fd := u.listeners[i].fd
-	syscall.RawSyscall(unix.SYS_SHUTDOWN, uintptr(fd), unix.SHUT_RD, 0)
-	u.cancel(listenerTag(i))
-	u.quiet(ring.OpClose, fd)
-}
-
 func (u *uring) adopt(*conn) bool { return true }
 
 // drop closes c. Its descriptor stays taken until entries that name it have been handed
@@ -467,6 +445,9 @@ func (u *uring) drop(c *conn) {
 // free when Run returns.
 func (u *uring) close() {
 	u.shutListeners()
+	for _, d := range u.doors.of {
+		d.close()
+	}
 	if u.ring.Enabled() || u.ring.Enable() == nil {
 		s := u.quiet(ring.OpCancel, -1)
 		s.OpFlags = ring.CancelAny | ring.CancelAll
@@ -474,8 +455,12 @@ func (u *uring) close() {
 			err := u.fetch()
 			n := u.ring.Ready()
 			for i := range n {
-				if e := u.ring.At(i); e.UserData>>56 != opQuiet && e.Flags&ring.More == 0 {
+				e := u.ring.At(i)
+				if e.UserData>>56 != opQuiet && e.Flags&ring.More == 0 {
 					u.opens--
+				}
+				if e.UserData>>56 == opAccept && e.Res >= 0 {
+					closefd(e.Res)
 				}
 			}
 			u.ring.Advance(n)

@@ -9,12 +9,12 @@ import "unsafe"
 type SQE struct {
 	Op       uint8
 	Flags    uint8
-	Prio     uint16 // flags of receives and sends
+	Prio     uint16 // flags of receives, sends and accepts
 	FD       int32
 	Off      uint64
 	Addr     uint64
 	Len      uint32
-	OpFlags  uint32 // msg_flags, poll32_events, cancel_flags
+	OpFlags  uint32 // msg_flags, poll32_events, accept_flags, cancel_flags
 	UserData uint64
 	Group    uint16 // of buffers
 	_        uint16
@@ -37,6 +37,7 @@ const (
 	OpNop     = 0
 	OpPoll    = 6  // POLL_ADD
 	OpSendMsg = 9  // SENDMSG
+	OpAccept  = 13 // ACCEPT
 	OpCancel  = 14 // ASYNC_CANCEL
 	OpClose   = 19 // CLOSE
 	OpSend    = 26 // SEND
@@ -50,9 +51,12 @@ const (
 
 	PollFirst = 1 << 0 // Prio of a receive: nothing is there, wait first
 
+	AcceptPollFirst = 1 << 2 // Prio of an accept, the same; from Linux 6.10
+
 	PollMultishot = 1 << 0 // Len of a poll: every wake-up completes
 
 	CancelAll = 1 << 0 // OpFlags of a cancel: not only the first that matches
+	CancelFD  = 1 << 1 // OpFlags of a cancel: what names the descriptor matches
 	CancelAny = 1 << 2 // OpFlags of a cancel: everything matches
 
 	More     = 1 << 1 // CQE flags: the operation goes on

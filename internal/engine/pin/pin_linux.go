@@ -1,4 +1,4 @@
-package loop
+package pin
 
 import (
 	"fmt"
@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkCPU reports whether a thread of this process may be bound to cpu.
-func checkCPU(cpu int) error {
+// Check reports whether a thread of this process may be bound to cpu; to none, -1, always.
+func Check(cpu int) error {
 	if cpu == -1 {
 		return nil
 	}
@@ -21,12 +21,12 @@ func checkCPU(cpu int) error {
 	return nil
 }
 
-// pin binds the current thread to cpu. undo gives it back the processors it had and
+// Thread binds the current thread to cpu, -1: to none. undo gives it back the processors it had and
 // reports whether the thread is as it was.
 //
 // The binding stays with this thread: the runtime starts other threads from a thread
 // of its own when the present one is locked, so they do not inherit it.
-func pin(cpu int) (undo func() bool, err error) {
+func Thread(cpu int) (undo func() bool, err error) {
 	if cpu == -1 {
 		return func() bool { return true }, nil
 	}
