@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -30,6 +31,7 @@ type Client struct {
 	client *http.Client
 	base   string
 	routes workload.Routes
+	most   int64 // bytes of a body
 
 	ops, bytes, unsure atomic.Int64
 }
@@ -50,11 +52,14 @@ const (
 	connect = 10 * time.Second
 	contact = 10 * time.Second
 	timeout = 90 * time.Second
+
+	// mostBody is far above the largest file and the tables of the largest load.
+	mostBody = 64 << 20
 )
 
 // New makes a client of the target, which it calls by the name host. An answer must begin within silence.
 func New(target netip.AddrPort, host string, routes workload.Routes, silence time.Duration) *Client {
-	p := &Client{base: "http://" + host, routes: routes}
+	p := &Client{base: "http://" + host, routes: routes, most: mostBody}
 	dialer := &net.Dialer{Timeout: connect}
 	p.client = &http.Client{
 		Timeout:       timeout,
@@ -115,13 +120,18 @@ type answer struct {
 // do sends one request and reads the whole answer. A connection that is refused or breaks is tried again, three times
 // in all: how often a server does that is for the measurement to say. One that says nothing has been waited for enough.
 func (p *Client) do(ctx context.Context, method, target, cookie string, body []byte) (*answer, error) {
+	return p.within(ctx, p.most, method, target, cookie, body)
+}
+
+// within is do for an answer with a body of at most so many bytes.
+func (p *Client) within(ctx context.Context, most int64, method, target, cookie string, body []byte) (*answer, error) {
 	var last error
 	for range 3 {
-		a, err := p.once(ctx, method, target, cookie, body)
+		a, err := p.once(ctx, most, method, target, cookie, body)
 		if err == nil {
 			return a, nil
 		}
-		if last = err; ctx.Err() != nil || method == http.MethodPost || os.IsTimeout(err) {
+		if last = err; ctx.Err() != nil || method == http.MethodPost || os.IsTimeout(err) || errors.Is(err, errTooLong) {
 			break // a POST may have been carried out
 		}
 	}
@@ -131,7 +141,10 @@ func (p *Client) do(ctx context.Context, method, target, cookie string, body []b
 	return nil, fault.Wrap(fault.Target, last, method+" "+target)
 }
 
-func (p *Client) once(ctx context.Context, method, target, cookie string, body []byte) (*answer, error) {
+// errTooLong is of an answer that goes on beyond its bound.
+var errTooLong = errors.New("the answer is too long")
+
+func (p *Client) once(ctx context.Context, most int64, method, target, cookie string, body []byte) (*answer, error) {
 	rq, err := http.NewRequestWithContext(ctx, method, p.base+target, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -154,7 +167,10 @@ func (p *Client) once(ctx context.Context, method, target, cookie string, body [
 		return nil, err
 	}
 	defer rs.Body.Close()
-	b, err := io.ReadAll(rs.Body)
+	b, err := io.ReadAll(io.LimitReader(rs.Body, most+1))
+	if err == nil && int64(len(b)) > most {
+		err = fmt.Errorf("%w: more than %d bytes", errTooLong, most)
+	}
 	if err != nil {
 		p.unsure.Add(1)
 		return nil, err
@@ -164,8 +180,8 @@ func (p *Client) once(ctx context.Context, method, target, cookie string, body [
 }
 
 // content sends a dynamic request and takes the page's file content out of its wrapper.
-func (p *Client) content(ctx context.Context, target string) ([]byte, *answer, error) {
-	a, err := p.do(ctx, http.MethodGet, target, "", nil)
+func (p *Client) content(ctx context.Context, most int64, target string) ([]byte, *answer, error) {
+	a, err := p.within(ctx, most, http.MethodGet, target, "", nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -196,21 +212,23 @@ func unwrap(body []byte) (content []byte, why string) {
 // Reset carries out the Reset command and returns the tables it made.
 func (p *Client) Reset(ctx context.Context, r web99.Reset) (users, ads []byte, err error) {
 	query := web99.AppendReset(nil, &r)
-	if _, _, err := p.content(ctx, p.routes.Command+"?"+string(query)); err != nil {
+	if _, _, err := p.content(ctx, p.most, p.routes.Command+"?"+string(query)); err != nil {
 		return nil, nil, err
 	}
-	if users, _, err = p.content(ctx, p.routes.Get+"?/"+web99.PersonalityName); err != nil {
+	if users, _, err = p.content(ctx, p.most, p.routes.Get+"?/"+web99.PersonalityName); err != nil {
 		return nil, nil, err
 	}
 	users = bytes.Clone(users)
-	if ads, _, err = p.content(ctx, p.routes.Get+"?/"+web99.AdsName); err != nil {
+	if ads, _, err = p.content(ctx, p.most, p.routes.Get+"?/"+web99.AdsName); err != nil {
 		return nil, nil, err
 	}
 	return users, bytes.Clone(ads), nil
 }
 
-// Fetch returns the post log.
-func (p *Client) Fetch(ctx context.Context) ([]byte, error) {
-	log, _, err := p.content(ctx, p.routes.Command+"?"+string(web99.AppendFetch(nil)))
+// Fetch returns the post log after so many POSTs since the last Reset. One that is more than twice as long as they make
+// it is an error: what else is in it nobody sent.
+func (p *Client) Fetch(ctx context.Context, posts uint64) ([]byte, error) {
+	most := p.most + 2*int64(posts)*web99.RecordSize
+	log, _, err := p.content(ctx, most, p.routes.Command+"?"+string(web99.AppendFetch(nil)))
 	return log, err
 }

@@ -1,14 +1,17 @@
 package probe
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"tidemark.dev/internal/model/web99"
 	"tidemark.dev/internal/model/workload"
 )
 
@@ -32,7 +35,7 @@ func TestTargetThatSpeaksFirst(t *testing.T) {
 	addr := l.Addr().(*net.TCPAddr).AddrPort()
 	p := New(addr, addr.String(), workload.Routes{}, time.Minute)
 	for range 50 {
-		_, err := p.once(t.Context(), http.MethodGet, "/", "", nil)
+		_, err := p.once(t.Context(), p.most, http.MethodGet, "/", "", nil)
 		// A reset may overtake the words.
 		if err == nil || !strings.Contains(err.Error(), `malformed HTTP response "SSH-2.0`) && !strings.Contains(err.Error(), "reset") && !strings.Contains(err.Error(), "broken pipe") {
 			t.Fatal(err)
@@ -52,5 +55,53 @@ func TestConnectionClosedUnasked(t *testing.T) {
 	}
 	if err := <-ended; err == nil {
 		t.Error("read from a closed connection")
+	}
+}
+
+// An answer without an end is given up, and asked for once.
+func TestEndlessAnswer(t *testing.T) {
+	asked := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		for {
+			if _, err := w.Write(make([]byte, 1<<16)); err != nil {
+				return
+			}
+		}
+	}))
+	defer s.Close()
+	addr := s.Listener.Addr().(*net.TCPAddr).AddrPort()
+	p := New(addr, addr.String(), workload.Routes{}, time.Minute)
+	p.most = 1000
+	if _, err := p.do(t.Context(), http.MethodGet, "/", "", nil); !errors.Is(err, errTooLong) || !strings.Contains(err.Error(), "1000 bytes") {
+		t.Error(err)
+	}
+	s.Close() // waits for the handler
+	if asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// A post log may be longer than other answers by twice the records of the POSTs sent.
+func TestLongPostLog(t *testing.T) {
+	var size int
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		b := web99.AppendHead(nil, &web99.Wrapper{})
+		b = append(b, make([]byte, size)...)
+		_, _ = w.Write(append(b, web99.Tail()...))
+	}))
+	defer s.Close()
+	addr := s.Listener.Addr().(*net.TCPAddr).AddrPort()
+	p := New(addr, addr.String(), workload.Routes{Command: "/command"}, time.Minute)
+	const posts = 100
+	p.most = 2000
+	for _, size = range []int{0, 1000, 2000 + posts*web99.RecordSize} {
+		if b, err := p.Fetch(t.Context(), posts); err != nil || len(b) != size {
+			t.Errorf("%d bytes: got %d, %v", size, len(b), err)
+		}
+	}
+	size = 2000 + 2*posts*web99.RecordSize
+	if _, err := p.Fetch(t.Context(), posts); !errors.Is(err, errTooLong) {
+		t.Errorf("%d bytes: %v", size, err)
 	}
 }

@@ -40,6 +40,9 @@ func (l *Ledger) Add(ps []slot.Post) {
 	}
 }
 
+// Posts is the number of POSTs added.
+func (l *Ledger) Posts() uint64 { return l.n[0] + l.n[1] }
+
 // Check compares the target's log with the ledger as multisets: an acknowledged POST is there exactly once, one
 // that failed or did not finish at most once, and nothing else is there.
 func (l *Ledger) Check(log []byte) (conform.PostCheck, error) {

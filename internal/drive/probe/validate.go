@@ -215,7 +215,7 @@ func (c *checker) post(route string) error {
 	if err := c.file("POST "+route, f, content); err != nil || len(c.v.Broke) > 0 {
 		return err
 	}
-	log, err := c.probe.Fetch(c.ctx)
+	log, err := c.probe.Fetch(c.ctx, 1)
 	if err != nil {
 		return err
 	}

@@ -306,7 +306,7 @@ func (b *bench) posts(ctx context.Context, m *measured) {
 	if b.o.Workload.Mix.Post == 0 {
 		return
 	}
-	log, err := b.probe.Fetch(ctx)
+	log, err := b.probe.Fetch(ctx, b.ledger.Posts())
 	if err == nil {
 		m.iteration.Posts, err = b.ledger.Check(log)
 	}

@@ -2,7 +2,6 @@ package web99
 
 import (
 	"bytes"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -96,72 +95,6 @@ func TestLogCount(t *testing.T) {
 	for size, want := range map[int64][2]int64{0: {0, 0}, 10: {0, 10}, 11: {0, 0}, 12: {0, 1}, 149: {0, 138}, 150: {1, 0}, 151: {1, 1}, 289: {2, 0}} {
 		if n, rest := LogCount(size); n != want[0] || rest != want[1] {
 			t.Errorf("%d bytes: %d records, %d left", size, n, rest)
-		}
-	}
-}
-
-func fetched(n int) []byte {
-	w := goldenWrapper()
-	b := AppendHead(nil, &w)
-	b, _ = AppendCount(b, int64(n))
-	for i := range n {
-		r := sampleRecord(int64(i + 1))
-		b, _ = AppendRecord(b, &r)
-	}
-	return append(b, TailText...)
-}
-
-func TestLogScannerReadsAnyCut(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(0, 5).Draw(t, "records")
-		b := fetched(n)
-		var s LogScanner
-		var got int64
-		for len(b) > 0 {
-			cut := rapid.IntRange(1, len(b)).Draw(t, "cut")
-			if err := s.Feed(b[:cut], func(r *Record) {
-				got++
-				if r.Number != got || string(r.File) != "/file_set/dir00012/class1_3" {
-					t.Fatalf("record %d: %+v", got, r)
-				}
-			}); err != nil {
-				t.Fatal(err)
-			}
-			b = b[cut:]
-		}
-		if seen, err := s.Close(); err != nil || seen != int64(n) || got != int64(n) {
-			t.Fatalf("%d of %d, %d yielded, %v", seen, n, got, err)
-		}
-	})
-}
-
-func TestLogScannerRefuses(t *testing.T) {
-	good := string(fetched(3))
-	for name, in := range map[string]string{
-		"cut":         good[:len(good)-1],
-		"no tail":     good[:len(good)-len(TailText)],
-		"more":        good + "x",
-		"too few":     strings.Replace(good, "\n         3\n", "\n", 1),
-		"wrong count": strings.Replace(good, "         3\n", "         2\n", 1),
-		"no wrapper":  good[len(goldenHead):],
-		"misnumbered": strings.Replace(good, "         2 17", "         3 17", 1),
-		"bad record":  strings.Replace(good, "4321", "43x1", 1),
-		"nothing":     "",
-	} {
-		for _, step := range []int{1, 7, len(in) + 1} {
-			var s LogScanner
-			var err error
-			for rest := in; len(rest) > 0 && err == nil; {
-				n := min(step, len(rest))
-				err = s.Feed([]byte(rest[:n]), func(*Record) {})
-				rest = rest[n:]
-			}
-			if err == nil {
-				_, err = s.Close()
-			}
-			if err == nil {
-				t.Errorf("%s in steps of %d: accepted", name, step)
-			}
 		}
 	}
 }
