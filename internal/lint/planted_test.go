@@ -28,6 +28,7 @@ func clean() map[string]string {
 		"README.md":                      "A successor of SPEC[]web99.\n",
 		"logo.png":                       "\x00/home[]/me/ SPEC[]web",
 		".git/config":                    "SPEC[]web",
+		"docs/mirror/.git":               "gitdir: /home[]/me/repository/.git/worktrees/mirror",
 		"bin/x.go":                       "not Go",
 		"internal/ground/clock/clock.go": "// Package clock is time.\npackage clock\n\nimport \"golang.org/x/sys/unix\"\n\nfunc Now() int { return unix.CLOCK_MONOTONIC }\n\ntype Instant int\n",
 		"internal/model/pace/pace.go": `// Package pace is pure.

@@ -73,6 +73,9 @@ func Load(root fs.FS) (*Tree, error) {
 			}
 			return nil
 		}
+		if e.Name() == ".git" { // of a worktree: says where the repository lies
+			return nil
+		}
 		b, err := fs.ReadFile(root, p)
 		if err != nil || bytes.IndexByte(b, 0) >= 0 {
 			return err // binary files are nobody's prose
