@@ -118,7 +118,8 @@ type answer struct {
 }
 
 // do sends one request and reads the whole answer. A connection that is refused or breaks is tried again, three times
-// in all: how often a server does that is for the measurement to say. One that says nothing has been waited for enough.
+// in all: how often a server does that is for the measurement to say. One that says nothing has been waited for enough, and
+// one that says too much would say it again.
 func (p *Client) do(ctx context.Context, method, target, cookie string, body []byte) (*answer, error) {
 	return p.within(ctx, p.most, method, target, cookie, body)
 }

@@ -5,9 +5,9 @@ import (
 	"net/netip"
 	"syscall"
 	"testing"
-	"tidemark.dev/internal/drive/slot/origin"
 	"time"
 
+	"tidemark.dev/internal/drive/slot/origin"
 	"tidemark.dev/internal/engine/loop"
 	"tidemark.dev/internal/ground/clock"
 	"tidemark.dev/internal/model/web99"

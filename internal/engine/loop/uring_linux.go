@@ -41,7 +41,8 @@ const (
 // queue, which the next wait hands over in one system call together.
 //
 // The kernel touches our memory only inside enters of this thread. Receives go into
-// buffers that it chooses from a pool when there is input, not before. Sends never
+// buffers that it chooses from a pool when there is input, not before, addresses of
+// accepted peers into doors, which stay until Run ends. Sends never
 // wait in the kernel: they take what fits at once, and for the rest there is a poll and
 // then an ordinary send, as with epoll. So the memory of a send is free as soon as its
 // entry has been handed over, whatever becomes of the connection.

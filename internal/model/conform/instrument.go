@@ -85,7 +85,7 @@ func impossible(r *Record, most, window float64) string {
 	case r.CreditedBits < 0 || r.WireBytes < 0 || r.OpTime < 0 || r.Late < 0 || r.FirstByte < 0 || r.Response < 0:
 		return "a figure below zero"
 	case float64(r.CreditedBits) > most:
-		return fmt.Sprintf("%d bits credited, the line carries %.0f", r.CreditedBits, most)
+		return fmt.Sprintf("%d bits credited, it can have %.0f at most", r.CreditedBits, most)
 	case r.OpTime.Seconds() > window:
 		return fmt.Sprintf("operations of %.3f s in a window of %.3f s", r.OpTime.Seconds(), window)
 	case r.Late > r.OpTime:
